@@ -1,11 +1,14 @@
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
 from handlers import _dependencies
 from handlers.core import _payee, _workers
@@ -15,14 +18,14 @@ from settlement.aws import queues as _queues
 from settlement.aws import step_functions as _step_functions
 from settlement.core import telemetry
 from settlement.core.ledger import keys
-from settlement.core.model.errors import InReview
+from settlement.core.model.errors import InReview, StoreUnavailable
 from settlement.events import outcome_bus as _outcome_bus
 from settlement.journal import bucket as _journal
 from settlement.kyc import shared_secrets as _secrets
 from settlement.paging import topics as _topics
-from tests.world.constants import KEY
+from tests.world.constants import CLAIMED_AT, KEY, NONCE, WIRE
 from tests.world.environment import NOW
-from tests.world.functions import Calls
+from tests.world.functions import Calls as AllFunctions
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
 from tests.world.provider import IN_REVIEW, Provider
@@ -34,6 +37,61 @@ Later = Callable[..., None]
 Meanwhile = Callable[..., None]
 
 
+HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
+"""HoldFunds's answer to the first claim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls(AllFunctions):
+    """The functions, the fakes around them, and their clock, settings and metrics."""
+
+    provider: Provider
+    step_functions: StepFunctions
+    functions: Functions
+    topics: Topics
+    queues: Queues
+    secrets: Secrets
+    later: Later
+    change_config: Callable[..., None]
+    meanwhile: Meanwhile
+    counted: Counted
+
+    def run(self, *states: str, settlement: Any = WIRE, execution: str = "execution-1") -> Any:
+        """Call these functions in turn; return the last one's answer."""
+        answer = None
+        for state in states:
+            answer = self(state, settlement, execution=execution, claimed_at=CLAIMED_AT)
+        return answer
+
+    @contextmanager
+    def fails(self, method: str, error: BaseException, *, after: bool = False) -> Iterator[None]:
+        """Let a method of the store raise, instead of its effect or `after` it."""
+        real = getattr(_dependencies.store, method)
+
+        def fail(*positional: Any, **named: Any) -> None:
+            if after:
+                real(*positional, **named)
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_dependencies.store, method, fail)
+            yield
+
+    @contextmanager
+    def dies_at_write(self, number: int) -> Iterator[None]:
+        """Let the store's write of this number, from 0, raise instead of its effect."""
+        call, writes = _dependencies.store._call, count()
+
+        def dying(operation: str, *arguments: Any, **more: Any) -> Any:
+            if operation in ("put_item", "transact_write_items") and next(writes) == number:
+                raise StoreUnavailable("DynamoDB: dead")
+            return call(operation, *arguments, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_dependencies.store, "_call", dying)
+            yield
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
     provider = Provider()
@@ -43,17 +101,47 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Provider:
 
 @pytest.fixture
 def calls(
-    ledger: Ledger, provider: Provider, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger,
+    provider: Provider,
+    *,
+    step_functions: StepFunctions,
+    queues: Queues,
+    secrets: Secrets,
+    later: Later,
+    change_config: Callable[..., None],
+    meanwhile: Meanwhile,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Calls:
     """The real handlers on the test's table, at `NOW`."""
-    monkeypatch.setattr(_functions, "_client", Functions())
-    monkeypatch.setattr(_topics, "_client", Topics())
+    functions, topics = Functions(), Topics()
+    monkeypatch.setattr(_functions, "_client", functions)
+    monkeypatch.setattr(_topics, "_client", topics)
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(_payee, "_remembered", {})
     monkeypatch.setattr(_workers, "pause", lambda seconds: None)
     telemetry.metrics.clear_metrics()
-    return Calls(ledger)
+    return Calls(
+        ledger,
+        provider=provider,
+        step_functions=step_functions,
+        functions=functions,
+        topics=topics,
+        queues=queues,
+        secrets=secrets,
+        later=later,
+        change_config=change_config,
+        meanwhile=meanwhile,
+        counted=counted,
+    )
+
+
+@pytest.fixture
+def funded(calls: Calls) -> Calls:
+    """Both accounts are open, and nothing is claimed."""
+    calls.before("HoldFunds")
+    return calls
 
 
 @pytest.fixture
@@ -71,20 +159,6 @@ def step_functions(monkeypatch: pytest.MonkeyPatch) -> StepFunctions:
     client = StepFunctions()
     monkeypatch.setattr(_step_functions, "_client", client)
     return client
-
-
-@pytest.fixture
-def functions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Functions:
-    functions = Functions()
-    monkeypatch.setattr(_functions, "_client", functions)
-    return functions
-
-
-@pytest.fixture
-def topics(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Topics:
-    topics = Topics()
-    monkeypatch.setattr(_topics, "_client", topics)
-    return topics
 
 
 @pytest.fixture
@@ -112,10 +186,10 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
 
 
 @pytest.fixture
-def in_review(calls: Calls, provider: Provider, secrets: Secrets) -> Calls:
+def in_review(calls: Calls) -> Calls:
     """A settlement whose payment is in review, as `ver_1`."""
     calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
     with pytest.raises(InReview):
         calls("VerifyKyc")
     return calls
@@ -183,18 +257,24 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 
 @pytest.fixture
-def counted(capsys: pytest.CaptureFixture[str]) -> Counted:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return sums of metrics published since the last call; of ages, the maximum."""
+    published: list[str] = []
+
+    def publish(document: str) -> None:
+        published.append(document)
+        print(document)
 
     def read() -> dict[str, float]:
         sums: dict[str, float] = {}
-        for line in capsys.readouterr().out.splitlines():
-            document = json.loads(line)
-            for directive in document.get("_aws", {}).get("CloudWatchMetrics", ()):
+        for document in map(json.loads, published):
+            for directive in document["_aws"]["CloudWatchMetrics"]:
                 for metric in directive["Metrics"]:
                     name = metric["Name"]
                     total = max if name.endswith("Seconds") else sum
                     sums[name] = total([sums.get(name, 0), *document[name]])
+        published.clear()
         return sums
 
+    monkeypatch.setattr(cloudwatch, "print", publish, raising=False)
     return read

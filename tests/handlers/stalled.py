@@ -11,11 +11,10 @@ import pytest
 from handlers import _dependencies
 from settlement.core.ledger import forward, keys
 from settlement.core.model.request import parse_settlement
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls, Later
 from tests.world.constants import KEY, NONCE, REJECTED_BY_KYC, WIRE
 from tests.world.definitions import STANDARD
 from tests.world.environment import NOW
-from tests.world.functions import Calls
 from tests.world.services import execution
 from tests.world.step_functions import StepFunctions
 
@@ -58,6 +57,14 @@ def overdue(calls: Calls) -> None:
 
 def limbo(calls: Calls) -> None:
     calls.fall()
+
+
+def recover_later(calls: Calls, **by: float) -> dict[str, float]:
+    """Run recovery this much later; return what it has counted."""
+    calls.later(**by)
+    calls.counted()
+    calls.recover()
+    return calls.counted()
 
 
 def quietly(recover: Callable[[], None]) -> None:

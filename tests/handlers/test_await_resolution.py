@@ -3,10 +3,8 @@ import pytest
 from handlers import _dependencies
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import StepFenced
-from tests.handlers.conftest import Meanwhile
+from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY
-from tests.world.functions import Calls
 
 
 def wait(calls: Calls, token: str, execution_arn: str = EXECUTION_ARN) -> None:
@@ -18,14 +16,7 @@ def waiting(token: str, execution: str = EXECUTION_ARN, case: int = 1) -> Row:
     return row | {"case": case, "token": token, "execution": execution}
 
 
-def reopen(calls: Calls) -> None:
-    """Decide to retry, and get stuck again: case 2 is open."""
-    calls.limbo(calls.begin(calls.resolve("retry")))
-
-
-def test_the_last_waiting_execution_and_its_token_are_on_record(
-    calls: Calls,
-) -> None:
+def test_the_last_waiting_execution_and_its_token_are_on_record(calls: Calls) -> None:
     calls.fall()
     others = calls.ledger.rows()
 
@@ -35,36 +26,10 @@ def test_the_last_waiting_execution_and_its_token_are_on_record(
         assert calls.ledger.rows() == [*others, waiting(token, execution)]
 
 
-def test_a_closed_cases_record_stays_until_the_next_wait(calls: Calls) -> None:
-    calls.fall()
-    wait(calls, "AQC")
-
-    reopen(calls)
-    assert calls.ledger.row(keys.waiting(KEY)) == waiting("AQC")
-    wait(calls, "BQC")
-
-    assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
-
-
-def test_an_earlier_case_does_not_replace_a_later_cases_record(calls: Calls, meanwhile: Meanwhile) -> None:
-    calls.fall()
-
-    def overtake() -> None:
-        reopen(calls)
-        wait(calls, "BQC")
-
-    meanwhile(_dependencies.store, "put", overtake)
-
-    with pytest.raises(StepFenced, match=f"^await: a later case of {KEY} is waited for$"):
-        wait(calls, "AQC")
-
-    assert calls.ledger.row(keys.waiting(KEY)) == waiting("BQC", case=2)
-
-
-def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls) -> None:
     """A reader compares the record's case with the open one. The token only wakes its execution."""
     calls.fall()
-    meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
+    calls.meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the decision has published all of them
         wait(calls, "AQC")

@@ -11,24 +11,11 @@ from settlement.core import telemetry
 from settlement.core.ledger import keys
 from settlement.core.model.errors import InReview, KycUnavailable, SettlementError
 from settlement.core.model.status import Step
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.handlers.kyc.provider_stage import DEAD, FAILURES, YES, Stage, stage
 from tests.world.constants import CLAIMED_AT, KEY, REPLAYED, WIRE
-from tests.world.functions import Calls
 from tests.world.rooms import needs
-from tests.world.services import (
-    NEW_API_KEY,
-    THIRD,
-    Caller,
-    Queues,
-    Secrets,
-    past,
-    signed,
-    text,
-    throttled,
-    unanswered,
-)
-from tests.world.step_functions import StepFunctions
+from tests.world.services import NEW_API_KEY, THIRD, Caller, past, signed, text, throttled, unanswered
 
 CANARY_WIRE: dict[str, Any] = WIRE | {
     "payer": "canary.maria.muster",
@@ -90,9 +77,7 @@ def listened(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> Listened:
 
 
 @pytest.fixture
-def kyc(
-    calls: Calls, secrets: Secrets, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
-) -> Stage:
+def kyc(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """A held settlement between two named people, with the real provider client."""
     made = stage(calls.ledger, monkeypatch)
     monkeypatch.setattr(_kyc, "ask", made.ask)
@@ -105,13 +90,11 @@ def kyc(
 @pytest.mark.parametrize(
     "answer", [YES, *(answered(d) for d in ("APPROVED", "REJECTED", "REVIEW")), *GARBAGE]
 )
-def test_no_answer_of_the_provider_leaks(
-    calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, answer: Any
-) -> None:
+def test_no_answer_of_the_provider_leaks(calls: Calls, kyc: Stage, listened: Listened, answer: Any) -> None:
     kyc.answers = [answer]
 
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
-    secrets.content = {"api_key": NEW_API_KEY}
+    calls.secrets.content = {"api_key": NEW_API_KEY}
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     listened.to(lambda: calls.report(CANARY_WIRE))
     listened.to(lambda: calls.report(CANARY_WIRE, **REPLAYED))
@@ -146,10 +129,8 @@ def test_no_change_of_the_circuit_leaks_the_question(calls: Calls, kyc: Stage, l
         {"api_key": "canary\n", "current": THIRD},
     ],
 )
-def test_no_unusable_secret_leaks(
-    calls: Calls, kyc: Stage, secrets: Secrets, listened: Listened, content: Any
-) -> None:
-    secrets.content = content
+def test_no_unusable_secret_leaks(calls: Calls, kyc: Stage, listened: Listened, content: Any) -> None:
+    calls.secrets.content = content
 
     with pytest.raises(KycUnavailable):
         calls("VerifyKyc", CANARY_WIRE)
@@ -174,30 +155,28 @@ def test_no_unusable_secret_leaks(
     ],
     ids=str,
 )
-def test_no_refused_name_leaks(
-    calls: Calls, kyc: Stage, listened: Listened, queues: Queues, names: dict[str, Any]
-) -> None:
+def test_no_refused_name_leaks(calls: Calls, kyc: Stage, listened: Listened, names: dict[str, Any]) -> None:
     """Checks the error, the log lines and the dead letter's reason."""
     refused = CANARY_WIRE | names
 
     listened.to(lambda: calls("HoldFunds", refused))
     listened.to(lambda: calls("ReleaseFunds", refused))
     listened.to(lambda: calls.receive(text(refused)))
-    listened.heard += queues.sent[0]["reason"]
+    listened.heard += calls.queues.sent[0]["reason"]
 
     listened.check_no_leak()
 
 
 @needs("doors")
 def test_no_request_without_a_required_name_leaks_the_other(
-    calls: Calls, kyc: Stage, listened: Listened, queues: Queues, change_config: Callable[..., None]
+    calls: Calls, kyc: Stage, listened: Listened
 ) -> None:
-    change_config(party_names="required")
+    calls.change_config(party_names="required")
     request = {name: CANARY_WIRE[name] for name in CANARY_WIRE if name != "payee_name"}
 
     listened.to(lambda: calls("HoldFunds", request | {"key": "order-2026-000199"}))
     listened.to(lambda: calls.receive(text(request | {"key": "order-2026-000199"})))
-    listened.heard += queues.sent[0]["reason"]
+    listened.heard += calls.queues.sent[0]["reason"]
 
     assert "payee_name: missing" in listened.heard
     listened.check_no_leak()
@@ -227,15 +206,13 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_call_of_the_webhook_leaks(
-    calls: Calls, kyc: Stage, step_functions: StepFunctions, listened: Listened, call: str
-) -> None:
+def test_no_call_of_the_webhook_leaks(calls: Calls, kyc: Stage, listened: Listened, call: str) -> None:
     kyc.answers = [answered("REVIEW")]
     with pytest.raises(InReview):
         calls("VerifyKyc", CANARY_WIRE)
 
     listened.to(lambda: listen_to_answer(calls, listened, CALLS[call]()))
-    step_functions.failing["start_execution"] = throttled("StartExecution")
+    calls.step_functions.failing["start_execution"] = throttled("StartExecution")
     listened.to(lambda: listen_to_answer(calls, listened, CALLS[call]()))
 
     listened.check_no_leak()
@@ -244,32 +221,23 @@ def test_no_call_of_the_webhook_leaks(
 @pytest.mark.parametrize("failing", [{}, {"start_execution": unanswered()}])
 @pytest.mark.parametrize("poison", [{}, {"currency": "XXX"}, {"amount": "canary"}])
 def test_no_recovered_row_leaks(
-    calls: Calls,
-    *,
-    kyc: Stage,
-    step_functions: StepFunctions,
-    listened: Listened,
-    later: Later,
-    poison: dict[str, Any],
-    failing: dict[str, BaseException],
+    calls: Calls, kyc: Stage, listened: Listened, poison: dict[str, Any], failing: dict[str, BaseException]
 ) -> None:
-    step_functions.failing = failing
+    calls.step_functions.failing = failing
     calls.alter(deadline_seconds=900, **poison)  # named by the request: it is not extended
-    later(minutes=15)
+    calls.later(minutes=15)
 
     listened.to(calls.recover)
 
     assert KEY in listened.heard
-    errors = [started["error"] for _, _, started in step_functions.started if "error" in started]
+    errors = [started["error"] for _, _, started in calls.step_functions.started if "error" in started]
     assert bool(errors) is not bool(poison or failing)
     assert "canary" not in str(errors)
     listened.check_no_leak()
 
 
 @needs("doors")
-def test_no_message_of_the_start_queue_leaks_at_any_end(
-    calls: Calls, kyc: Stage, step_functions: StepFunctions, queues: Queues, listened: Listened
-) -> None:
+def test_no_message_of_the_start_queue_leaks_at_any_end(calls: Calls, kyc: Stage, listened: Listened) -> None:
     new = CANARY_WIRE | {"key": "order-2026-000102"}
     bodies = [
         text(CANARY_WIRE | {"payee": "canary.x"}),
@@ -279,8 +247,8 @@ def test_no_message_of_the_start_queue_leaks_at_any_end(
     ]
 
     listened.to(lambda: calls.receive(*bodies))
-    queues.failure = throttled("SendMessage")
-    step_functions.failing["start_execution"] = throttled("StartExecution")
+    calls.queues.failure = throttled("SendMessage")
+    calls.step_functions.failing["start_execution"] = throttled("StartExecution")
     listened.to(lambda: calls.receive(*bodies))
 
     listened.check_no_leak()

@@ -23,7 +23,7 @@ from settlement.core.model.errors import (
     KycRejected,
 )
 from settlement.core.store.wire import from_wire
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import (
     CLAIMED_AT,
     EXECUTION_ARN,
@@ -34,10 +34,10 @@ from tests.world.constants import (
     STALLED_ORDER,
     WIRE,
 )
-from tests.world.functions import FORWARD, Calls
+from tests.world.functions import FORWARD
 from tests.world.ledger import Ledger, adds, signing
 from tests.world.memory_dynamodb import MemoryDynamoDb
-from tests.world.provider import IN_REVIEW, REJECTED, Provider
+from tests.world.provider import IN_REVIEW, REJECTED
 from tests.world.rooms import needs, there
 from tests.world.services import signed, text
 
@@ -203,20 +203,6 @@ CASES = [
         ([LAGGING_GET, GET, GET, PUT], 1, 0),
         id="a rejection for the payee: three reads, and a tombstone",
     ),
-    *(
-        pytest.param(
-            lambda calls, state=state: calls.before(state),
-            lambda calls, state=state: execute(calls, state),
-            expected,
-            id=state,
-        )
-        for state, expected in {
-            "HoldFunds": ([LAGGING_GET, TRANSACT], 7, 0),
-            "VerifyKyc": ([GET, PUT, UPDATE], 2, 0),
-            "ReleaseFunds": ([TRANSACT], 6, 0),
-            "CollectFee": ([TRANSACT], 5, 0),
-        }.items()
-    ),
     *there(
         "merchants",
         pytest.param(
@@ -372,11 +358,9 @@ def test_a_function_makes_no_needless_calls_or_write_units(
     assert meter.take() == expected
 
 
-def test_a_payment_that_the_provider_rejects_is_held_and_voided(
-    calls: Calls, provider: Provider, meter: Meter
-) -> None:
+def test_a_payment_that_the_provider_rejects_is_held_and_voided(calls: Calls, meter: Meter) -> None:
     calls.before("HoldFunds")
-    provider.answer = REJECTED
+    calls.provider.answer = REJECTED
     meter.take()
 
     calls("HoldFunds")
@@ -390,10 +374,9 @@ def test_a_payment_that_the_provider_rejects_is_held_and_voided(
     assert meter.take() == (expected, 7 + 2 + 1 + 7, 1)
 
 
-@pytest.mark.usefixtures("secrets")
-def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, provider: Provider, meter: Meter) -> None:
+def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, meter: Meter) -> None:
     calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
     meter.take()
 
     for _ in range(2):
@@ -406,14 +389,13 @@ def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, provider: Prov
 
 
 @needs("doors")
-@pytest.mark.usefixtures("queues")
 def test_recovery_costs_partition_queries_and_two_calls_per_due_settlement(
-    calls: Calls, later: Later, meter: Meter
+    calls: Calls, meter: Meter
 ) -> None:
     calls.after("HoldFunds")
     calls.receive(text(WIRE | {"key": "order-2026-000102"}))
     meter.take()
-    later(seconds=30)
+    calls.later(seconds=30)
 
     calls.recover()
 

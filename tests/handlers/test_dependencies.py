@@ -53,9 +53,7 @@ def test_the_pager_config_is_the_deployments() -> None:
 
 
 @pytest.mark.parametrize("module", [f"handlers.{file.parent.name}.{file.stem}" for file in FILES])
-def test_a_function_starts_with_its_clients_and_sets_imports_aside(
-    module: str,
-) -> None:
+def test_a_function_starts_with_its_clients_and_sets_imports_aside(module: str) -> None:
     """Runs in a new process, to see all clients since the first import."""
     ended = subprocess.run([sys.executable, "-c", START, module], capture_output=True, text=True, check=True)
 
@@ -65,9 +63,7 @@ def test_a_function_starts_with_its_clients_and_sets_imports_aside(
     assert is_frozen
 
 
-def test_a_lazy_client_used_by_many_threads_is_made_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_lazy_client_used_by_many_threads_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[tuple[str, Config]]()
 
     def make(service: str, config: Config) -> Any:

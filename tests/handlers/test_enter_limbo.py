@@ -1,22 +1,10 @@
-from typing import Any
-
 import pytest
 
 from settlement.core.ledger import keys
-from settlement.core.model.errors import EscrowMismatch, ResolutionRefused, StepFenced
-from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later
-from tests.world.constants import (
-    KEY,
-    LATER_AT,
-    LIMBO_AFTER,
-    ORDER,
-    REJECTED_BY_KYC,
-    REVERSALS,
-    STALLED_ORDER,
-    STUCK_STEPS,
-)
-from tests.world.functions import Calls, Found, failed_step
+from settlement.core.model.errors import ResolutionRefused, StepFenced
+from tests.handlers.conftest import Calls
+from tests.world.constants import KEY, LATER_AT, REVERSALS, STUCK_STEPS
+from tests.world.functions import failed_step
 
 ON_RECORD = {"error": "InsufficientFunds", "cause": "payee: has too little"}
 PARTIES = {"fee": "fees:EUR", "release": "bob", "hold": "alice", "nothing": "alice"}
@@ -28,26 +16,12 @@ def not_stuck(step: str) -> str:
     return f"^limbo: the reversal of {step} of {KEY} is not what is stuck now$"
 
 
-def due(calls: Calls, stuck: str) -> Found:
-    """Run a settlement until the reversal of `stuck` is next."""
-    if (last := LIMBO_AFTER[stuck]) is None:
-        calls.claimed()
-    else:
-        calls.after(last)
-    ordered = {"fee": {"reversal": ORDER}, "nothing": {"reversal": STALLED_ORDER}}
-    found = calls.begin(**ordered.get(stuck, {"error": REJECTED_BY_KYC}))
-    calls.unwind(found, STATES[failed_step(stuck)])
-    return found
-
-
 @pytest.mark.parametrize("stuck", STUCK_STEPS)
-def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(
-    calls: Calls, later: Later, stuck: str
-) -> None:
-    found = due(calls, stuck)
+def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(calls: Calls, stuck: str) -> None:
+    found = calls.stuck(stuck)
     before = calls.row()
     accounts = {name: calls.account(name) for name in ("alice", "bob")}
-    later()
+    calls.later()
 
     assert calls.limbo(found, step=failed_step(stuck)) is None
 
@@ -68,11 +42,11 @@ def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(
 
 @pytest.mark.parametrize(("stuck", "gone"), [("release", "bob"), ("hold", "alice"), ("nothing", "alice")])
 def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
-    calls: Calls, later: Later, stuck: str, gone: str
+    calls: Calls, stuck: str, gone: str
 ) -> None:
-    found = due(calls, stuck)
+    found = calls.stuck(stuck)
     calls.close(gone)
-    later()
+    calls.later()
 
     calls.limbo(found, step=failed_step(stuck))
 
@@ -84,39 +58,36 @@ def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
         calls.limbo(found, step=failed_step(stuck))
 
 
-def test_the_first_reason_stays(calls: Calls, counted: Counted) -> None:
-    found = due(calls, "release")
+def test_the_first_reason_stays(calls: Calls) -> None:
+    found = calls.stuck()
     calls.limbo(found)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing():
         calls.limbo(found, error=TIMED_OUT)
 
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1}
 
 
 @pytest.mark.parametrize("case", [0, 1, 3])
-def test_only_the_next_case_is_opened(calls: Calls, counted: Counted, case: int) -> None:
+def test_only_the_next_case_is_opened(calls: Calls, case: int) -> None:
     calls.fall()
     found = calls.begin(calls.resolve("retry"))
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
         calls.limbo(found, case=case)
     calls.limbo(found)
 
-    assert counted() == {"StepCalled": 2, "StepFenced": 1, "LimboEntered": 1}
+    assert calls.counted() == {"StepCalled": 2, "StepFenced": 1, "LimboEntered": 1}
     assert {"limbo:1", "limbo:2"} <= calls.entries()
 
 
-def test_only_a_claimed_settlement_in_reversal_gets_stuck(
-    calls: Calls,
-) -> None:
-    for last in (None, "ReleaseFunds"):
-        if last:
-            calls.after(last)
-        with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
-            calls.limbo({"case": 1, "reversed": []})
+def test_a_settlement_that_is_not_reversed_does_not_get_stuck(calls: Calls) -> None:
+    calls.after("ReleaseFunds")
+
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):
+        calls.limbo({"case": 1, "reversed": []})
 
 
 @pytest.mark.parametrize("step", ["fee", "release"])
@@ -143,48 +114,3 @@ def test_a_silent_function_opens_a_case_for_a_reversed_step(calls: Calls, step: 
         calls.resolve("write-off")
     calls.resolve("retry")
     assert calls.row()["status"] == "COMPENSATING"
-
-
-@pytest.mark.parametrize(
-    ("step", "account", "blocked"),
-    [("fee", "fees:EUR", []), ("release", "bob", ["bob"]), ("hold", "alice", ["alice"])],
-)
-def test_the_case_names_the_failed_step_not_the_first_due(
-    calls: Calls, step: str, account: str, blocked: list[str]
-) -> None:
-    found = calls.reopened("RefundFee")
-
-    calls.limbo(found, step=step)
-
-    assert (calls.entry("limbo:1")["account"], calls.row()["stuck_step"]) == (account, f"compensate:{step}")
-    assert [name for name in ("alice", "bob") if "limbo_cases" in calls.account(name)] == blocked
-
-
-@pytest.mark.parametrize(
-    "since", [{"resolutions": 1}, {"release_reversed_at": LATER_AT}, {"status": Status.COMPENSATED}]
-)
-def test_a_settlement_moved_on_since_the_read_is_not_stuck(
-    calls: Calls, freeze_reads: Any, since: dict[str, Any]
-) -> None:
-    found = due(calls, "release")
-    freeze_reads()
-    calls.alter(**since)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced):
-        calls.limbo(found)
-
-
-def test_a_wrong_escrow_waits_for_a_person_and_resumes_corrected(
-    calls: Calls,
-) -> None:
-    found = calls.reopened("VoidHold")
-    calls.alter(escrow=4819)
-    with pytest.raises(EscrowMismatch) as mismatch:
-        calls.reverse("VoidHold", found)
-    calls.limbo(found, step="hold", error={"Error": "EscrowMismatch", "Cause": str(mismatch.value)})
-    assert calls.account("alice")["limbo_cases"] == 1
-
-    calls.alter(escrow=4820)
-    calls.unwind(calls.begin(calls.resolve("retry")))
-
-    assert (calls.row()["status"], calls.row()["escrow"]) == ("COMPENSATED", 0)

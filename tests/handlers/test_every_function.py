@@ -12,7 +12,7 @@ from settlement.core import telemetry
 from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, SettlementError, StepFenced
 from settlement.core.model.status import Status
 from settlement.core.store.wire import to_wire
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.unit import states
 from tests.world import posting, reading
 from tests.world.constants import (
@@ -27,10 +27,9 @@ from tests.world.constants import (
     WIRE,
     WITHOUT_FEE,
 )
-from tests.world.functions import HANDLERS, Calls, Context
-from tests.world.provider import Provider
+from tests.world.functions import HANDLERS, Context
 from tests.world.rooms import is_there, there
-from tests.world.services import Queues, signed, text
+from tests.world.services import signed, text
 from tests.world.stream import record
 
 TELLTALES = [
@@ -251,19 +250,17 @@ def test_every_function_is_called_here() -> None:
 
 
 @every_function
-def test_a_repeated_call_has_the_same_answer_and_writes_nothing(
-    calls: Calls, later: Later, counted: Counted, case: Case
-) -> None:
+def test_a_repeated_call_has_the_same_answer_and_writes_nothing(calls: Calls, case: Case) -> None:
     found = case.arrange(calls)
-    counted()
+    calls.counted()
 
     first = case.call(calls, found, WIRE)
-    assert counted() == {"StepCalled": 1} | ({case.done: 1} if case.done else {})
-    later()
+    assert calls.counted() == {"StepCalled": 1} | ({case.done: 1} if case.done else {})
+    calls.later()
     with calls.writes_nothing():
         assert case.call(calls, found, WIRE) == first
 
-    assert counted() == {"StepCalled": 1} | ({case.replayed: 1} if case.replayed else {})
+    assert calls.counted() == {"StepCalled": 1} | ({case.replayed: 1} if case.replayed else {})
     assert json.loads(json.dumps(first)) == first, "it is no plain JSON"
 
 
@@ -277,17 +274,17 @@ def test_a_repeated_call_has_the_same_answer_and_writes_nothing(
     ],
 )
 def test_a_malformed_settlement_is_refused_and_writes_nothing(
-    calls: Calls, counted: Counted, case: Case, settlement: Any, message: str
+    calls: Calls, case: Case, settlement: Any, message: str
 ) -> None:
     if settlement is WITHOUT_FEE and case in (CASES[name] for name in WITH_REQUEST):
         settlement, message = WIRE | {"fee": None}, "fee: must be a decimal string"  # it may be left out here
     found = case.arrange(calls)
-    counted()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=message):
         case.call(calls, found, settlement)
 
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+    assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 @pytest.mark.parametrize(
@@ -299,23 +296,21 @@ def test_a_malformed_settlement_is_refused_and_writes_nothing(
         if name not in READS_BY_THE_KEY_ALONE and (repeated or name not in CLAIMING)
     ],
 )
-def test_other_content_is_refused_and_writes_nothing(
-    calls: Calls, provider: Provider, counted: Counted, name: str, repeated: bool
-) -> None:
+def test_other_content_is_refused_and_writes_nothing(calls: Calls, name: str, repeated: bool) -> None:
     case = CASES[name]
     calls.ledger.open("carol", 10_000)
     found = case.arrange(calls)
     if repeated:
         case.call(calls, found, WIRE)
-    provider.asked.clear()
-    counted()
+    calls.provider.asked.clear()
+    calls.counted()
 
     for other in OTHER_CONTENT:
         with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
             case.call(calls, found, other)
 
-    assert counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
-    assert provider.asked == []
+    assert calls.counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
+    assert calls.provider.asked == []
 
 
 @pytest.mark.parametrize(
@@ -327,23 +322,22 @@ def test_other_content_is_refused_and_writes_nothing(
         if case.needs and case.needs is not status
     ],
 )
-def test_a_settlement_in_another_status_is_fenced(
-    calls: Calls, provider: Provider, counted: Counted, name: str, status: Status
-) -> None:
+def test_a_settlement_in_another_status_is_fenced(calls: Calls, name: str, status: Status) -> None:
     found = CASES[name].arrange(calls)
-    provider.asked.clear()
+    calls.provider.asked.clear()
     calls.alter(status=status)
-    counted()
+    calls.counted()
 
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{CASES[name].step}: "):
+    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^{CASES[name].step}: ") as fenced:
         CASES[name].call(calls, found, WIRE)
 
-    assert counted() == {"StepCalled": 1, "StepFenced": 1}
-    assert provider.asked == []
+    assert fenced.value.status == status
+    assert calls.counted() == {"StepCalled": 1, "StepFenced": 1}
+    assert calls.provider.asked == []
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in (*CLAIMING, "BeginCompensation")])
-def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str) -> None:
+def test_an_unclaimed_key_is_fenced(calls: Calls, name: str) -> None:
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 10_000)
     found = {"steps": ["hold", "verify", "release", "fee"], "reversed": [], "case": 1}
@@ -351,7 +345,7 @@ def test_an_unclaimed_key_is_fenced(calls: Calls, provider: Provider, name: str)
     with calls.writes_nothing(), pytest.raises(StepFenced):
         CASES[name].call(calls, found, WIRE)
 
-    assert provider.asked == []
+    assert calls.provider.asked == []
 
 
 @pytest.mark.usefixtures("in_full")
@@ -402,16 +396,13 @@ def test_a_refusal_by_a_row_is_logged_by_name_alone(
 @pytest.mark.parametrize(("step", "call"), TRIGGERED.values(), ids=TRIGGERED)
 def test_a_triggered_function_logs_its_step_without_party_or_amount(
     in_review: Calls,
-    queues: Queues,
-    later: Later,
     log: io.StringIO,
     capfd: pytest.CaptureFixture[str],
-    *,
     step: str,
     call: Callable[[Calls], Any],
 ) -> None:
     if step == "recover":
-        later(days=1)
+        in_review.later(days=1)
     spoken(log, capfd)
 
     call(in_review)

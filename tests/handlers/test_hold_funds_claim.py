@@ -13,40 +13,18 @@ from settlement.core.model.errors import (
     IdempotencyConflict,
     InsufficientFunds,
     InvalidRequest,
-    SettlementError,
     StoreUnavailable,
 )
-from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import (
-    CLAIMED_AT,
-    KEY,
-    LATER_AT,
-    NONCE,
-    OTHER_CONTENT,
-    REJECTED_BY_KYC,
-    REPLAYED,
-    SETTLEMENT_ARN,
-    WIRE,
-    WITHOUT_FEE,
-)
-from tests.world.functions import Calls
+from tests.handlers.conftest import HELD, Calls
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REPLAYED, SETTLEMENT_ARN, WIRE, WITHOUT_FEE
 from tests.world.rooms import needs
 from tests.world.services import Died
-from tests.world.step_functions import StepFunctions
 
-HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 NAMELESS = {name: text for name, text in WIRE.items() if name != "key"}
 
 FIRST, SECOND = f"{SETTLEMENT_ARN}:one", f"{SETTLEMENT_ARN}:two"
 NAMED = WIRE | {"payer_name": "Alice Muster", "payee_name": "Bob Muster"}
 REFUSED = {"Error": "InsufficientFunds", "Cause": '{"errorMessage": "payer: has too little"}'}
-
-
-@pytest.fixture
-def funded(calls: Calls) -> Calls:
-    calls.before("HoldFunds")
-    return calls
 
 
 @pytest.fixture
@@ -67,36 +45,27 @@ def is_refused(call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("owner_epoch", [0, 2])
-def test_the_owner_gets_the_same_answer_again_without_another_hold(
-    funded: Calls, later: Later, counted: Counted, owner_epoch: int
-) -> None:
+def test_the_owner_gets_the_same_answer_again_without_another_hold(funded: Calls, owner_epoch: int) -> None:
     funded("HoldFunds")
     funded.alter(owner_epoch=owner_epoch)
-    later()
-    counted()
+    funded.later()
+    funded.counted()
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD | {"owner_epoch": owner_epoch}
 
     metric = "ClaimTakenOver" if owner_epoch else "ClaimRepeated"
-    assert counted() == {"StepCalled": 1, metric: 1}
+    assert funded.counted() == {"StepCalled": 1, metric: 1}
 
 
-def test_a_retry_finds_a_dead_calls_commit_and_moves_nothing(
-    funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failure", [Died(), StoreUnavailable("DynamoDB: ReadTimeoutError")], ids=repr)
+def test_a_retry_finds_a_commit_without_answer_and_moves_nothing(
+    funded: Calls, failure: BaseException
 ) -> None:
-    transact = funded.ledger.store.transact
-
-    def dies(writes: Any) -> None:
-        transact(writes)
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(_dependencies.store, "transact", dies)
-        with pytest.raises(Died):
-            funded("HoldFunds")
+    with funded.fails("transact", failure, after=True), pytest.raises(type(failure)):
+        funded("HoldFunds")
     assert funded.account("alice")["available"] == 5180
-    later(minutes=20)  # the answer does not change after the deadline
+    funded.later(minutes=20)  # the answer does not change after the deadline
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD
@@ -106,31 +75,19 @@ def test_a_retry_finds_a_dead_calls_commit_and_moves_nothing(
 
 @pytest.mark.parametrize("owner_epoch", [0, 2])
 @pytest.mark.parametrize("claimed", [False, True])
-def test_no_other_execution_runs_the_settlement(
-    calls: Calls, counted: Counted, owner_epoch: int, claimed: bool
-) -> None:
+def test_no_other_execution_runs_the_settlement(calls: Calls, owner_epoch: int, claimed: bool) -> None:
     if claimed:
         calls.claimed()
     else:
         calls.after("HoldFunds")
     calls.alter(owner_epoch=owner_epoch)
-    counted()
+    calls.counted()
 
     message = f"^key: {KEY} is PROCESSING, and not for this execution to run$"
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
         calls("HoldFunds", execution="execution-2")
 
-    assert counted() == {"StepCalled": 1, "IdempotencyReplay": 1, "AlreadyClaimed": 1}
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-def test_no_execution_runs_a_settlement_that_is_past_processing(calls: Calls, status: Status) -> None:
-    calls.after("HoldFunds")
-    calls.alter(status=status)
-
-    message = f"^key: {KEY} is {status}, and not for this execution to run$"
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match=message):
-        calls("HoldFunds")
+    assert calls.counted() == {"StepCalled": 1, "IdempotencyReplay": 1, "AlreadyClaimed": 1}
 
 
 def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> None:
@@ -148,9 +105,7 @@ def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> Non
 
 
 @pytest.mark.parametrize("state", [None, "HoldFunds", "ReleaseFunds"])
-def test_each_new_owner_may_run_and_earlier_owners_may_not(
-    calls: Calls, step_functions: StepFunctions, later: Later, state: str | None
-) -> None:
+def test_each_new_owner_may_run_and_earlier_owners_may_not(calls: Calls, state: str | None) -> None:
     owners = ["execution-1"]
     if state:
         calls.after(state)
@@ -158,9 +113,9 @@ def test_each_new_owner_may_run_and_earlier_owners_may_not(
         owners = [calls.claimed()]
 
     for minutes in (1, 3):
-        later(minutes=minutes)
+        calls.later(minutes=minutes)
         calls.recover()
-        owners.append(step_functions.names[-1])
+        owners.append(calls.step_functions.names[-1])
         refused = [is_refused(lambda owner=owner: calls("HoldFunds", execution=owner)) for owner in owners]  # type: ignore[misc]
         assert refused == [True] * (len(owners) - 1) + [False]
 
@@ -171,145 +126,68 @@ def test_each_new_owner_may_run_and_earlier_owners_may_not(
 BUSY = StoreUnavailable("DynamoDB: TransactionCanceledException: TransactionConflict")
 
 
-def busy(*_: Any) -> None:
-    raise BUSY
-
-
-def test_an_unanswered_hold_claims_the_key_for_the_next_try(
-    funded: Calls, later: Later, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable) as raised:
-            funded("HoldFunds")
+def test_an_unanswered_hold_claims_the_key_for_the_next_try(funded: Calls) -> None:
+    with funded.fails("transact", BUSY), pytest.raises(StoreUnavailable) as raised:
+        funded("HoldFunds")
     assert raised.value is BUSY
     row = funded.row()
     assert (row["status"], row["owner"], row["escrow"]) == ("PROCESSING", "execution-1", 0)
     assert "hold_at" not in row
     assert (funded.entries(), funded.account("alice")["available"]) == (set(), 10_000)
-    later()
-    counted()
+    funded.later()
+    funded.counted()
 
     assert funded("HoldFunds") == HELD
 
     assert funded.row() == row | {"escrow": 4820, "hold_at": LATER_AT, "sequence": 2}
     assert funded.account("alice")["available"] == 5180
-    assert counted() == {"StepCalled": 1, "ClaimRepeated": 1}
+    assert funded.counted() == {"StepCalled": 1, "ClaimRepeated": 1}
 
 
-def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(
-    funded: Calls, step_functions: StepFunctions, later: Later, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable):
-            funded("HoldFunds")
-    later(minutes=1)
+def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(funded: Calls) -> None:
+    with funded.fails("transact", BUSY), pytest.raises(StoreUnavailable):
+        funded("HoldFunds")
+    funded.later(minutes=1)
 
     funded.recover()
 
-    (owner,) = step_functions.names
+    (owner,) = funded.step_functions.names
     assert funded("HoldFunds", execution=owner) == HELD | {"owner_epoch": 1}
     assert funded.account("alice")["available"] == 5180
 
 
-def test_the_first_error_is_raised_if_hold_and_claim_fail(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def silent(*_: Any) -> None:
-        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
+def test_the_first_error_is_raised_if_hold_and_claim_fail(funded: Calls) -> None:
+    silent = StoreUnavailable("DynamoDB: ReadTimeoutError")
 
-    with monkeypatch.context() as patch, funded.writes_nothing():
-        patch.setattr(_dependencies.store, "transact", busy)
-        patch.setattr(_dependencies.store, "claim", silent)
-        with pytest.raises(StoreUnavailable) as raised:
-            funded("HoldFunds")
+    with (
+        funded.writes_nothing(),
+        funded.fails("transact", BUSY),
+        funded.fails("claim", silent),
+        pytest.raises(StoreUnavailable) as raised,
+    ):
+        funded("HoldFunds")
+
     assert raised.value is BUSY
-
     assert funded("HoldFunds") == HELD
 
 
-def test_a_committed_hold_without_an_answer_is_not_claimed_again(
-    funded: Calls, later: Later, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transact = funded.ledger.store.transact
-    committed = []
-
-    def unheard(writes: Any) -> None:
-        transact(writes)
-        committed.append(funded.ledger.rows())
-        raise StoreUnavailable("DynamoDB: ReadTimeoutError")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "transact", unheard)
-        with pytest.raises(StoreUnavailable):
-            funded("HoldFunds")
-    assert [funded.ledger.rows()] == committed
-    later()
-
-    with funded.writes_nothing():
-        assert funded("HoldFunds") == HELD
-
-
-def test_an_unanswered_hold_leaves_another_executions_claim_to_it(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_hold_leaves_another_executions_claim_to_it(calls: Calls) -> None:
     owner = calls.claimed()
-    with monkeypatch.context() as patch, calls.writes_nothing():
-        patch.setattr(_dependencies.store, "transact", busy)
-        with pytest.raises(StoreUnavailable):
+
+    with calls.writes_nothing():
+        with calls.fails("transact", BUSY), pytest.raises(StoreUnavailable):
+            calls("HoldFunds")
+        with pytest.raises(AlreadyClaimed):
             calls("HoldFunds")
 
-    with pytest.raises(AlreadyClaimed):
-        calls("HoldFunds")
     assert calls("HoldFunds", execution=owner) == HELD
 
 
 # The content
 
 
-@pytest.mark.parametrize("claimed", [False, True])
-@pytest.mark.parametrize("execution", ["the owner", "execution-2"])
-def test_a_claimed_key_is_a_conflict_for_any_other_content(
-    calls: Calls, counted: Counted, claimed: bool, execution: str
-) -> None:
-    owner = "execution-1"
-    if claimed:
-        owner = calls.claimed()
-    else:
-        calls.after("HoldFunds")
-    calls.ledger.open("carol", 10_000)
-    counted()
-
-    for other in OTHER_CONTENT:
-        with calls.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-            calls("HoldFunds", other, execution=owner if execution == "the owner" else execution)
-
-    assert counted() == {"StepCalled": len(OTHER_CONTENT), "IdempotencyConflict": len(OTHER_CONTENT)}
-
-
-@pytest.mark.parametrize("other", OTHER_CONTENT)
-def test_of_two_concurrent_contents_one_holds_and_one_conflicts(
-    funded: Calls, meanwhile: Meanwhile, other: dict[str, str]
-) -> None:
-    funded.ledger.open("carol", 10_000)
-    last = "transact" if other["currency"] == "EUR" else "account"  # then the payee is refused
-    meanwhile(_dependencies.store, last, lambda: funded("HoldFunds"))
-
-    with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-        funded("HoldFunds", other, execution="execution-2")
-
-    assert (funded.row()["owner"], funded.row()["escrow"]) == ("execution-1", 4820)
-    balances = [funded.account(name)["available"] for name in ("alice", "bob", "carol")]
-    assert balances == [5180, 500, 10_000]
-    with funded.writes_nothing():
-        assert funded("HoldFunds") == HELD
-
-
-def test_of_two_concurrent_executions_one_holds_and_one_is_refused(
-    funded: Calls, meanwhile: Meanwhile
-) -> None:
-    meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
+def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls) -> None:
+    funded.meanwhile(_dependencies.store, "transact", lambda: funded("HoldFunds"))
 
     with pytest.raises(AlreadyClaimed):
         funded("HoldFunds", execution="execution-2")
@@ -317,9 +195,7 @@ def test_of_two_concurrent_executions_one_holds_and_one_is_refused(
     assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
 
 
-def test_refused_content_is_a_conflict_once_other_content_holds(
-    calls: Calls,
-) -> None:
+def test_refused_content_is_a_conflict_once_other_content_holds(calls: Calls) -> None:
     """A refused hold claims nothing until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
@@ -337,18 +213,6 @@ def test_refused_content_is_a_conflict_once_other_content_holds(
     assert calls.account("alice")["available"] == 0
 
 
-def test_other_content_that_comes_after_the_rejection_is_the_conflict(calls: Calls) -> None:
-    calls.ledger.open("alice", 4819)
-    calls.ledger.open("bob", 500)
-    calls("RejectSettlement", error=REFUSED)
-
-    with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
-        calls("HoldFunds", WIRE | {"amount": "48.19"}, execution="execution-2")
-    calls.ledger.open("alice", 10_000)
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
-        calls("HoldFunds")
-
-
 def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> None:
     funded("HoldFunds", WIRE | {"fee": "1.00"})
 
@@ -356,57 +220,27 @@ def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> N
         assert funded("HoldFunds", WITHOUT_FEE) == HELD | {"settlement": WIRE | {"fee": "1.00"}}
 
 
-def test_a_new_request_without_a_fee_gets_the_scheduled_one(funded: Calls) -> None:
-    assert funded("HoldFunds", WITHOUT_FEE) == HELD
-
-
 @needs("doors")
-def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(
-    calls: Calls, change_config: Callable[..., None]
-) -> None:
+def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(calls: Calls) -> None:
     owner = calls.claimed(WITHOUT_FEE)
-    change_config(fee_basis_points=200)
+    calls.change_config(fee_basis_points=200)
 
     assert calls("HoldFunds", WITHOUT_FEE, execution=owner) == HELD
 
     assert calls.row()["fee"] == 48
 
 
-def test_a_deadline_is_content_like_any_other(funded: Calls) -> None:
-    funded("HoldFunds", WIRE | {"deadline_seconds": 60})
-
-    assert funded.row()["deadline_at"] == "2026-11-20T12:01:00.123Z"
-    with funded.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-        funded("HoldFunds")
-
-
-def test_a_late_hold_of_a_compensated_key_is_refused(calls: Calls) -> None:
-    """BeginCompensation has put a tombstone in its place."""
-    calls.begin(error=REJECTED_BY_KYC)
-    calls.before("HoldFunds")
-
-    with calls.writes_nothing(), pytest.raises(AlreadyClaimed, match="is REJECTED"):
-        calls("HoldFunds")
-
-
 # A request without a key
 
 
-def test_a_keyless_request_is_refused_if_keys_are_required(funded: Calls, counted: Counted) -> None:
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=r"^key: missing$"):
-        funded("HoldFunds", NAMELESS, execution_arn=FIRST)
-
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
-
-
 @pytest.mark.usefixtures("optional_keys")
-def test_a_keyless_request_gets_its_executions_key_if_optional(funded: Calls, counted: Counted) -> None:
+def test_a_keyless_request_gets_its_executions_key_if_optional(funded: Calls) -> None:
     first = funded("HoldFunds", NAMELESS, execution_arn=FIRST)
 
     key = "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
     assert first == HELD | {"settlement": WIRE | {"key": key}}
     assert [row["pk"] for row in funded.ledger.rows() if "status" in row] == [f"SETTLEMENT#{key}"]
-    assert counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyKeyMissing": 1}
+    assert funded.counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyKeyMissing": 1}
     with funded.writes_nothing():
         assert funded("HoldFunds", NAMELESS, execution_arn=FIRST) == first
     assert funded("HoldFunds", NAMELESS, execution_arn=SECOND)["settlement"]["key"] != key
@@ -424,9 +258,7 @@ def test_the_line_of_a_call_has_the_minted_key(
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_keyless_rejection_and_report_have_the_executions_key(
-    calls: Calls,
-) -> None:
+def test_a_keyless_rejection_and_report_have_the_executions_key(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
 
@@ -440,102 +272,46 @@ def test_a_keyless_rejection_and_report_have_the_executions_key(
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls, counted: Counted) -> None:
+def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
         calls("HoldFunds", NAMELESS, execution_arn=FIRST)
-    assert counted() == {"StepCalled": 1, "InsufficientFunds": 1, "IdempotencyKeyMissing": 1}
+    assert calls.counted() == {"StepCalled": 1, "InsufficientFunds": 1, "IdempotencyKeyMissing": 1}
 
     calls("RejectSettlement", NAMELESS, execution_arn=FIRST, error=REFUSED)
     calls.report(NAMELESS, execution=FIRST.rpartition(":")[2], **REPLAYED)
     with pytest.raises(InvalidRequest):
         calls("HoldFunds", NAMELESS | {"amount": "-1.00"}, execution_arn=FIRST)
 
-    assert counted() == {"StepCalled": 3, "Rejected": 1, "InvalidRequest": 1}
-
-
-@pytest.mark.usefixtures("optional_keys")
-@pytest.mark.parametrize("request_", [WIRE | {"key": None}, WIRE | {"key": ""}, None, "48.20"], ids=repr)
-def test_an_invalid_request_gets_no_key(funded: Calls, counted: Counted, request_: Any) -> None:
-    with funded.writes_nothing(), pytest.raises(InvalidRequest):
-        funded("HoldFunds", request_, execution_arn=FIRST)
-
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
-
-
-@pytest.mark.usefixtures("optional_keys")
-def test_a_request_keeps_its_own_key_if_keys_are_optional(funded: Calls, counted: Counted) -> None:
-    assert funded("HoldFunds", execution_arn=FIRST) == HELD
-
-    assert counted() == {"StepCalled": 1, "Claimed": 1}
+    assert calls.counted() == {"StepCalled": 3, "Rejected": 1, "InvalidRequest": 1}
 
 
 # The parties' names, required of new claims alone
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("settlement", "execution", "refusal", "metrics"),
     [
-        ({}, "payee_name: missing; payer_name: missing"),
-        ({"payer_name": "Alice Muster"}, "payee_name: missing"),
-        ({"payee_name": "Bob Muster"}, "payer_name: missing"),
+        (WIRE, "execution-2", AlreadyClaimed, {"IdempotencyReplay": 1}),
+        (WIRE | {"amount": "48.21"}, "execution-1", IdempotencyConflict, {}),
+        (NAMED, "execution-1", IdempotencyConflict, {}),  # the first request was not screened by these names
     ],
 )
-def test_a_new_claim_without_required_names_is_refused(
-    funded: Calls, change_config: Callable[..., None], names: dict[str, str], message: str
-) -> None:
-    change_config(party_names="required")
-
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
-        funded("HoldFunds", WIRE | names)
-
-
-def test_names_are_claimed_and_carried_on_in_their_canonical_form(
-    funded: Calls, change_config: Callable[..., None]
-) -> None:
-    change_config(party_names="required")
-
-    assert funded("HoldFunds", NAMED | {"payer_name": " Alice Muster "})["settlement"] == NAMED
-
-    assert (funded.row()["payer_name"], funded.row()["payee_name"]) == ("Alice Muster", "Bob Muster")
-
-
 def test_a_nameless_hold_resumes_and_replays_where_names_are_required(
-    funded: Calls, change_config: Callable[..., None], counted: Counted
+    funded: Calls, settlement: Any, execution: str, refusal: type[Exception], metrics: dict[str, int]
 ) -> None:
     """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""
     funded("HoldFunds")
-    change_config(party_names="required")
-    counted()
+    funded.change_config(party_names="required")
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD
-        for settlement, execution, refusal in (
-            (WIRE, "execution-2", AlreadyClaimed),
-            (WIRE | {"amount": "48.21"}, "execution-1", IdempotencyConflict),
-            (NAMED, "execution-1", IdempotencyConflict),  # the first request was not screened by these names
-        ):
-            _is_refused_as(funded, settlement, execution, refusal)
+        funded.counted()
+        with pytest.raises(refusal):
+            funded("HoldFunds", settlement, execution=execution)
 
-    refusals = {"IdempotencyReplay": 1, "AlreadyClaimed": 1, "IdempotencyConflict": 2}
-    assert counted() == {"StepCalled": 4, "Claimed": 1, **refusals}
-
-
-def test_a_nameless_queue_claim_is_held_where_names_are_required(
-    calls: Calls, change_config: Callable[..., None]
-) -> None:
-    owner = calls.claimed()
-    change_config(party_names="required")
-
-    assert calls("HoldFunds", execution=owner) == HELD
-
-    assert calls.row()["escrow"] == 4820
-
-
-def _is_refused_as(calls: Calls, settlement: Any, execution: str, refusal: type[SettlementError]) -> None:
-    with pytest.raises(refusal):
-        calls("HoldFunds", settlement, execution=execution)
+    assert funded.counted() == {"StepCalled": 1, refusal.__name__: 1} | metrics
 
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])

@@ -15,13 +15,11 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.state import AccountState
 from settlement.core.model.stored import MalformedRow
-from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import CLAIMED_AT, NONCE, WIRE
-from tests.world.functions import Calls
+from tests.handlers.conftest import HELD, Calls
+from tests.world.constants import CLAIMED_AT, WIRE
 from tests.world.rooms import there
 from tests.world.services import Died
 
-HELD = {"settlement": WIRE, "claimed_at": CLAIMED_AT, "owner_epoch": 0, "nonce": NONCE}
 REFUSED = [
     (None, AccountNotFound),
     ({"currency": "USD"}, CurrencyMismatch),
@@ -43,12 +41,6 @@ class Reads:
             return self.lagging.pop() if may_lag and self.lagging else account(name)
 
         monkeypatch.setattr(_dependencies.store, "account", read)
-
-
-@pytest.fixture
-def funded(calls: Calls) -> Calls:
-    calls.before("HoldFunds")
-    return calls
 
 
 @pytest.fixture
@@ -75,14 +67,7 @@ def another(number: int, **other: str) -> dict[str, str]:
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize(("account", "error"), REFUSED)
 def test_nothing_is_held_for_a_payee_who_cannot_receive(
-    calls: Calls,
-    *,
-    later: Later,
-    counted: Counted,
-    account: dict[str, Any] | None,
-    error: type[Exception],
-    claimed: bool,
-    payee: str,
+    calls: Calls, account: dict[str, Any] | None, error: type[Exception], claimed: bool, payee: str
 ) -> None:
     request = WIRE | {"payee": payee}
     owner = calls.claimed(request) if claimed else "execution-1"
@@ -90,13 +75,13 @@ def test_nothing_is_held_for_a_payee_who_cannot_receive(
     calls.close(payee)
     if account:
         calls.ledger.open(payee, 0, **account)
-    later()
-    counted()
+    calls.later()
+    calls.counted()
 
     with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
         calls("HoldFunds", request, execution=owner)
 
-    assert counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
+    assert calls.counted() == {"StepCalled": 1, error.__name__: 1} | ({"ClaimRepeated": 1} if claimed else {})
 
 
 @pytest.mark.parametrize(
@@ -108,43 +93,28 @@ def test_a_payee_who_may_receive_later_is_held_for(funded: Calls, account: dict[
     assert funded("HoldFunds") == HELD
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_a_committed_hold_is_replayed_after_the_payee_is_closed(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch, dies: bool
+@pytest.mark.parametrize("closed_at", [CLAIMED_AT, 1], ids=["closed", "malformed"])
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_committed_hold_is_replayed_whatever_becomes_of_its_payee(
+    funded: Calls, closed_at: Any, answers: bool
 ) -> None:
-    transact = funded.ledger.store.transact
-
-    def commits_and_dies(writes: Any) -> None:
-        transact(writes)
-        raise Died
-
-    if dies:
-        with monkeypatch.context() as dying:
-            dying.setattr(_dependencies.store, "transact", commits_and_dies)
-            with pytest.raises(Died):
-                funded("HoldFunds")
-    else:
+    if answers:
         funded("HoldFunds")
-    funded.ledger.open("bob", 0, closed_at=CLAIMED_AT)
+    else:
+        with funded.fails("transact", Died(), after=True), pytest.raises(Died):
+            funded("HoldFunds")
+    funded.ledger.open("bob", 0, closed_at=closed_at)
     _payee._remembered.clear()
 
     with funded.writes_nothing():
         assert funded("HoldFunds") == HELD
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_a_malformed_payee_stops_only_a_first_hold(funded: Calls, held: bool) -> None:
-    if held:
-        funded("HoldFunds")
+def test_a_malformed_payee_stops_a_first_hold(funded: Calls) -> None:
     funded.ledger.open("bob", 500, closed_at=1)
-    _payee._remembered.clear()
 
-    with funded.writes_nothing():
-        if held:
-            assert funded("HoldFunds") == HELD
-        else:
-            with pytest.raises(MalformedRow):
-                funded("HoldFunds")
+    with funded.writes_nothing(), pytest.raises(MalformedRow):
+        funded("HoldFunds")
 
 
 @pytest.mark.parametrize(("account", "error"), REFUSED)
@@ -167,11 +137,11 @@ def test_a_payee_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) ->
     assert reads.made == ["lagging", "consistent"]
 
 
-def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls, meanwhile: Meanwhile) -> None:
+def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls) -> None:
     owner = calls.claimed()
     bob = calls.account("bob")
     calls.close("bob")
-    meanwhile(_dependencies.store, "settlement", lambda: calls.ledger.open("bob", **bob))
+    calls.meanwhile(_dependencies.store, "settlement", lambda: calls.ledger.open("bob", **bob))
 
     assert calls("HoldFunds", execution=owner) == HELD
 
@@ -232,20 +202,13 @@ def test_an_environment_remembers_a_bounded_number_of_payees(
     assert len(_payee._remembered) <= 2
 
 
-def test_an_unanswered_payee_read_claims_the_key_for_a_retry(
-    funded: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_payee_read_claims_the_key_for_a_retry(funded: Calls) -> None:
     unreachable = StoreUnavailable("DynamoDB: ReadTimeoutError")
 
-    def silent(*_: Any, **__: Any) -> None:
-        raise unreachable
+    with funded.fails("account", unreachable), pytest.raises(StoreUnavailable) as raised:
+        funded("HoldFunds")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(_dependencies.store, "account", silent)
-        with pytest.raises(StoreUnavailable) as raised:
-            funded("HoldFunds")
     assert raised.value is unreachable
     assert (funded.row()["status"], funded.row()["escrow"]) == ("PROCESSING", 0)
     assert "hold_at" not in funded.row()
-
     assert funded("HoldFunds") == HELD

@@ -13,10 +13,10 @@ import pytest
 from handlers.core import _payee
 from handlers.kyc import _provider as _kyc
 from settlement.core import telemetry
+from tests.handlers.conftest import Calls
 from tests.handlers.kyc.provider_stage import stage
 from tests.world.constants import CLAIMED_AT, WIRE
-from tests.world.functions import FORWARD, Calls
-from tests.world.services import Secrets
+from tests.world.functions import FORWARD
 
 EVENT_BYTES = 26
 """Bytes that CloudWatch Logs adds to each event's text."""
@@ -30,11 +30,7 @@ Logged = Callable[[str, str], list[dict[str, Any]]]
 
 @pytest.fixture
 def logged(
-    calls: Calls,
-    secrets: Secrets,
-    log: io.StringIO,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    calls: Calls, log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Logged:
     """Settle with the real provider client; return the lines of all functions."""
     monkeypatch.setattr(_kyc, "ask", stage(calls.ledger, monkeypatch).ask)

@@ -2,23 +2,23 @@
 
 import tomllib
 
-from tests.handlers.conftest import Counted
-from tests.world.functions import FORWARD, Calls
+from tests.handlers.conftest import Calls
+from tests.world.functions import FORWARD
 from tests.world.templates import PROJECT
 
 MODEL = tomllib.loads((PROJECT / "benchmarks/prices.toml").read_text())["model"]
 
 
-def test_an_idle_stage_reports_as_many_as_the_model_says(calls: Calls, counted: Counted) -> None:
+def test_an_idle_stage_reports_as_many_as_the_model_says(calls: Calls) -> None:
     calls.recover()
 
-    assert len(counted()) == MODEL["idle_metrics"]
+    assert len(calls.counted()) == MODEL["idle_metrics"]
 
 
-def test_payments_report_as_many_more_as_the_model_says(calls: Calls, counted: Counted) -> None:
+def test_payments_report_as_many_more_as_the_model_says(calls: Calls) -> None:
     calls.recover()
-    idle = counted()
+    idle = calls.counted()
     calls.after(FORWARD[-1])
 
     elsewhere = {"EventsPublished", "KycCircuit"}  # by PublishEvents, and by the real provider's client
-    assert len((counted().keys() | elsewhere) - idle.keys()) == MODEL["load_metrics"]
+    assert len((calls.counted().keys() | elsewhere) - idle.keys()) == MODEL["load_metrics"]

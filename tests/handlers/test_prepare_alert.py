@@ -3,11 +3,8 @@ from typing import Any
 
 import pytest
 
-from settlement.core.model.errors import StepFenced
-from settlement.core.model.status import Status
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY, LATER_AT, OTHER_CONTENT, SPENT, WIRE
-from tests.world.functions import Calls
 
 ALERT = {
     "summary": (
@@ -36,14 +33,14 @@ REASON = "resolution.reason: must be one line of at most 500 printable character
 
 
 @pytest.fixture
-def stuck(calls: Calls, later: Later) -> Calls:
-    later()
+def stuck(calls: Calls) -> Calls:
+    calls.later()
     calls.fall()
     return calls
 
 
-def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls, later: Later) -> None:
-    later(days=3)
+def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls) -> None:
+    stuck.later(days=3)
 
     with stuck.writes_nothing():
         assert stuck.alert({"settlement": WIRE, "alerts": 0, "stuck": {"release": SPENT}}) == STATE
@@ -96,15 +93,3 @@ def test_an_alert_tells_why_a_decision_was_refused_or_stopped(
 def test_the_alert_tells_the_claimed_content_not_the_callers(stuck: Calls) -> None:
     for other in OTHER_CONTENT:
         assert stuck.alert({"settlement": other, "alerts": 0})["alert"] == ALERT
-
-
-@pytest.mark.parametrize("status", [None, *(status for status in Status if status is not Status.LIMBO)])
-def test_no_alert_is_sent_outside_limbo(calls: Calls, status: Status | None) -> None:
-    if status:
-        calls.fall()
-        calls.alter(status=status)
-
-    with calls.writes_nothing(), pytest.raises(StepFenced, match=f"^alert: {KEY} is not in LIMBO$") as fenced:
-        calls.alert({"settlement": WIRE, "alerts": 0})
-
-    assert fenced.value.status == status

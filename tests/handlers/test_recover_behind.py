@@ -11,7 +11,7 @@ from handlers import _dependencies
 from handlers.core import _workers
 from settlement.core import telemetry
 from settlement.core.model.errors import StartUnavailable
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.handlers.stalled import (
     FIRST,
     claim,
@@ -20,15 +20,16 @@ from tests.handlers.stalled import (
     held,
     limbo,
     overdue,
+    recover_later,
     resumed,
     reversing,
 )
-from tests.world.constants import CLAIMED_AT, KEY, NONCE, REJECTED_BY_KYC, WIRE
+from tests.world.constants import KEY, NONCE
 from tests.world.definitions import COMPENSATION, EXPRESS, STANDARD
 from tests.world.environment import NOW
-from tests.world.functions import Calls, run
+from tests.world.functions import FORWARD, run
 from tests.world.services import Died, throttled, unanswered
-from tests.world.step_functions import StepFunctions, client_error
+from tests.world.step_functions import client_error
 
 START = throttled("StartExecution")
 
@@ -43,17 +44,13 @@ def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 # Deadlines
 
 
-def test_a_settlement_first_seen_after_its_deadline_still_settles(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_settlement_first_seen_after_its_deadline_still_settles(calls: Calls) -> None:
     held(calls)
     before = calls.row()
-    later(hours=1)
-    counted()
 
-    calls.recover()
+    counted = recover_later(calls, hours=1)
 
-    assert step_functions.started == [resumed()]
+    assert calls.step_functions.started == [resumed()]
     assert calls.row() == before | {
         "owner_epoch": 1,
         "owner": f"{KEY}-r1-{NONCE}",
@@ -62,42 +59,9 @@ def test_a_settlement_first_seen_after_its_deadline_still_settles(
         "deadline_extended_at": "2026-11-20T13:00:00.123Z",
     }
     behind = {"OldestInFlightSeconds": 3600, "RecoveryBehindSeconds": 3570}
-    assert counted() == run(RecoveredBySettlement=1, Recoveries=1, **behind)
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
+    assert counted == run(RecoveredBySettlement=1, Recoveries=1, **behind)
+    calls.run(*FORWARD, execution=f"{KEY}-r1-{NONCE}")
     assert calls.row()["status"] == "SETTLED"
-
-
-def test_a_requests_own_deadline_is_kept_however_late_recovery_is(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
-    calls.before("HoldFunds")
-    wire = WIRE | {"deadline_seconds": 600}
-    calls("HoldFunds", wire)
-    later(hours=1)
-
-    calls.recover()
-
-    ((machine, name, data),) = step_functions.started
-    assert (machine, name) == ("Compensation", f"{KEY}-c1-{NONCE}")
-    assert (data["settlement"], data["error"]["Error"]) == (wire, "DeadlineExceeded")
-
-
-def test_a_slow_former_owner_commits_the_same_and_reverses_nothing(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
-    held(calls)
-    later(hours=1)
-    calls.recover()
-
-    calls("VerifyKyc")
-    calls.begin(error=REJECTED_BY_KYC, owner="execution-1")
-
-    assert calls.row()["status"] == "PROCESSING"
-    for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-        calls(state, execution=f"{KEY}-r1-{NONCE}", claimed_at=CLAIMED_AT)
-    assert calls.entries() == {"hold", "verify", "release", "fee"}
-    assert calls.account("bob")["available"] == 500 + 4772
 
 
 # Quotas of Step Functions
@@ -108,73 +72,62 @@ THROTTLED = ["ThrottlingException", "ExecutionLimitExceeded"]
 
 @pytest.mark.parametrize("code", THROTTLED)
 def test_a_settlement_starts_on_express_if_standard_has_no_room(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    pauses: list[float],
-    code: str,
+    calls: Calls, pauses: list[float], code: str
 ) -> None:
     held(calls)
-    later(seconds=30)
-    step_functions.refusing[STANDARD] = client_error("StartExecution", code)
-    counted()
+    calls.step_functions.refusing[STANDARD] = client_error("StartExecution", code)
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
-    assert (step_functions.asked, step_functions.started) == ([STANDARD, EXPRESS], [resumed(on=EXPRESS)])
+    assert (calls.step_functions.asked, calls.step_functions.started) == (
+        [STANDARD, EXPRESS],
+        [resumed(on=EXPRESS)],
+    )
     assert (calls.row()["owner"], calls.row()["owner_epoch"], pauses) == (f"{KEY}-r1-{NONCE}", 1, [])
     started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
-    assert counted() == started | {"OldestInFlightSeconds": 30}
+    assert counted == started | {"OldestInFlightSeconds": 30}
 
 
 @pytest.mark.parametrize(
     "failure", [unanswered(), Died(), client_error("StartExecution", "AccessDeniedException")]
 )
 def test_a_standard_start_that_failed_otherwise_starts_nothing_on_express(
-    calls: Calls, step_functions: StepFunctions, later: Later, failure: BaseException
+    calls: Calls, failure: BaseException
 ) -> None:
     held(calls)
-    later(seconds=30)
-    step_functions.refusing[STANDARD] = failure
+    calls.later(seconds=30)
+    calls.step_functions.refusing[STANDARD] = failure
 
     with suppress(Died):
         calls.recover()
 
-    assert (step_functions.asked, step_functions.started) == ([STANDARD], [])
+    assert (calls.step_functions.asked, calls.step_functions.started) == ([STANDARD], [])
 
 
 @pytest.mark.parametrize("code", THROTTLED)
 def test_a_throttled_express_start_is_repeated_under_the_same_name(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    pauses: list[float],
-    code: str,
+    calls: Calls, pauses: list[float], code: str
 ) -> None:
     held(calls)
-    later(seconds=30)
+    calls.later(seconds=30)
     refused = chain([True] * 5, repeat(False))
 
     def throttles(operation: str) -> None:
         if next(refused):
             raise client_error("StartExecution", code)
 
-    step_functions.before = throttles
-    counted()
+    calls.step_functions.before = throttles
+    calls.counted()
 
     calls.recover()
 
-    assert step_functions.asked == [STANDARD, *[EXPRESS] * 5]
-    assert step_functions.started == [resumed(on=EXPRESS)]
+    assert calls.step_functions.asked == [STANDARD, *[EXPRESS] * 5]
+    assert calls.step_functions.started == [resumed(on=EXPRESS)]
     assert calls.row()["owner_epoch"] == 1
     assert all(0 <= pause <= 0.1 * 2**number for number, pause in enumerate(pauses, start=1))
     assert len(pauses) == 4
     started = run(RecoveredBySettlement=1, RecoveredByExpress=1, Recoveries=1)
-    assert counted() == started | {"RecoveryThrottled": 4, "OldestInFlightSeconds": 30}
+    assert calls.counted() == started | {"RecoveryThrottled": 4, "OldestInFlightSeconds": 30}
 
 
 @pytest.mark.parametrize(
@@ -186,117 +139,96 @@ def test_a_throttled_express_start_is_repeated_under_the_same_name(
     ],
 )
 def test_a_settlement_whose_start_stays_throttled_is_due_as_before(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    pauses: list[float],
-    put: Callable[[Calls], None],
-    minutes: int,
-    asked: list[str],
+    calls: Calls, pauses: list[float], put: Callable[[Calls], None], minutes: int, asked: list[str]
 ) -> None:
     put(calls)
     before = calls.row()
-    later(minutes=minutes)
-    step_functions.failing["start_execution"] = START
-    counted()
+    calls.later(minutes=minutes)
+    calls.step_functions.failing["start_execution"] = START
+    calls.counted()
 
     calls.recover()
 
-    metrics, row = counted(), calls.row()
+    metrics, row = calls.counted(), calls.row()
     assert (row["gsi1sk"], row["owner_epoch"]) == (before["gsi1sk"], 1)
     assert (metrics["Recoveries"], metrics["RecoveryThrottled"], len(pauses)) == (0, 5, 4)
     assert not metrics.keys() & {"NotRecovered", "StartUnavailable", "RecoveredByExpress"}
-    assert step_functions.asked == asked, "a reversal has no other machine"
-    step_functions.failing.clear()
+    assert calls.step_functions.asked == asked, "a reversal has no other machine"
+    calls.step_functions.failing.clear()
     calls.recover()
-    ((started, name, _),) = step_functions.started
+    ((started, name, _),) = calls.step_functions.started
     assert (started, name) == (asked[0], f"{KEY}-{'r' if put is held else 'c'}2-{NONCE}")
 
 
-def test_a_deadline_waits_for_an_owner_without_a_granted_start(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
+def test_a_deadline_waits_for_an_owner_without_a_granted_start(calls: Calls) -> None:
     held(calls)
-    step_functions.failing["start_execution"] = START
+    calls.step_functions.failing["start_execution"] = START
     for minute in (1, 14, 20, 40):
-        later(minutes=minute)
+        calls.later(minutes=minute)
         calls.recover()
-    step_functions.failing.clear()
-    later(minutes=60)
+    calls.step_functions.failing.clear()
+    calls.later(minutes=60)
 
     calls.recover()
 
-    assert step_functions.started == [resumed(5)]
+    assert calls.step_functions.started == [resumed(5)]
     assert calls.row()["deadline_at"] == "2026-11-20T13:14:30.123Z"  # as long as there was at 12:00:30
 
 
-def test_a_throttled_alert_is_sent_again_after_the_pause(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_throttled_alert_is_sent_again_after_the_pause(calls: Calls) -> None:
     """In LIMBO the place in the index is the start of the case."""
     limbo(calls)
     since = calls.row()["gsi1sk"]
-    later(seconds=30)
-    step_functions.failing["start_execution"] = START
-    counted()
+    calls.later(seconds=30)
+    calls.step_functions.failing["start_execution"] = START
+    calls.counted()
     calls.recover()
-    step_functions.failing.clear()
-    assert counted()["RecoveryThrottled"] == 5
-    assert step_functions.asked == [COMPENSATION] * 5
+    calls.step_functions.failing.clear()
+    assert calls.counted()["RecoveryThrottled"] == 5
+    assert calls.step_functions.asked == [COMPENSATION] * 5
     assert (calls.row()["gsi1sk"], calls.row()["recover_at"]) == (since, "2026-11-20T12:01:30.123Z")
-    later(seconds=90)
+    calls.later(seconds=90)
 
     calls.recover()
 
-    assert step_functions.started == [compensated(2)]
+    assert calls.step_functions.started == [compensated(2)]
 
 
 @pytest.mark.parametrize("put", [reversing, limbo])
 def test_a_settlement_whose_execution_description_is_throttled_stays_due(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    put: Callable[[Calls], None],
+    calls: Calls, put: Callable[[Calls], None]
 ) -> None:
     put(calls)
-    later(seconds=30)
-    step_functions.failing["describe_execution"] = throttled("DescribeExecution")
-    counted()
+    calls.later(seconds=30)
+    calls.step_functions.failing["describe_execution"] = throttled("DescribeExecution")
+    calls.counted()
 
     with calls.writes_nothing():
         calls.recover()
 
-    metrics = counted()
-    assert (step_functions.described, metrics["RecoveryThrottled"]) == ([FIRST], 1)
+    metrics = calls.counted()
+    assert (calls.step_functions.described, metrics["RecoveryThrottled"]) == ([FIRST], 1)
     assert "NotRecovered" not in metrics
-    step_functions.failing.clear()
+    calls.step_functions.failing.clear()
     calls.recover()
-    assert step_functions.started == [compensated()]
+    assert calls.step_functions.started == [compensated()]
 
 
-def test_an_instant_refusal_to_a_person_leaves_the_settlement_due(
-    calls: Calls, step_functions: StepFunctions, pauses: list[float]
-) -> None:
+def test_an_instant_refusal_to_a_person_leaves_the_settlement_due(calls: Calls, pauses: list[float]) -> None:
     held(calls)
     due = calls.row()["gsi1sk"]
-    step_functions.failing["start_execution"] = START
+    calls.step_functions.failing["start_execution"] = START
 
     with pytest.raises(StartUnavailable):
         calls.recover_now()
 
-    assert (step_functions.asked, pauses, calls.row()["gsi1sk"]) == ([STANDARD, EXPRESS], [], due)
+    assert (calls.step_functions.asked, pauses, calls.row()["gsi1sk"]) == ([STANDARD, EXPRESS], [], due)
 
 
 # The pace
 
 
-def test_a_run_begins_its_looks_evenly_at_its_pace(
-    calls: Calls, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_begins_its_looks_evenly_at_its_pace(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine pauses for ten looks, each until the next tenth of a second."""
     claim(calls)
     copies(calls, 9)
@@ -314,7 +246,7 @@ def test_a_run_begins_its_looks_evenly_at_its_pace(
 
     calls.recover()
 
-    assert (paused, len(step_functions.names)) == ([0.1] * 9, 10)
+    assert (paused, len(calls.step_functions.names)) == ([0.1] * 9, 10)
 
 
 def test_threads_share_one_pace(monkeypatch: pytest.MonkeyPatch) -> None:

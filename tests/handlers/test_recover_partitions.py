@@ -12,7 +12,7 @@ from handlers.core import _workers
 from handlers.core.recover_stalled import _FIRSTS, CASES_MAX, PARTITIONS
 from settlement.core.ledger import keys
 from settlement.core.model.errors import InvalidRequest, StoreUnavailable
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.handlers.stalled import (
     AT_THE_HEAD,
     OTHER_KEYS,
@@ -21,10 +21,10 @@ from tests.handlers.stalled import (
     claim,
     copies,
     not_recovered,
+    recover_later,
 )
 from tests.world.constants import KEY, NONCE
-from tests.world.functions import Calls, Context, run
-from tests.world.step_functions import StepFunctions
+from tests.world.functions import Context, run
 
 UNAVAILABLE = StoreUnavailable("DynamoDB: ThrottlingException")
 Listing = Callable[..., Iterator[keys.Row]]
@@ -50,7 +50,7 @@ def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_a_run_lists_its_partition_and_limbos_run_all_heads(
-    calls: Calls, later: Later, listing: Callable[[Listing], None], partition: str
+    calls: Calls, listing: Callable[[Listing], None], partition: str
 ) -> None:
     asked: list[tuple[str, str, int]] = []
 
@@ -59,7 +59,7 @@ def test_a_run_lists_its_partition_and_limbos_run_all_heads(
         return real(partition, up_to=up_to, limit=limit)
 
     listing(noted)
-    later(seconds=59.8)
+    calls.later(seconds=59.8)
 
     calls.handlers["RecoverStalled"]({"partition": partition}, Context())
 
@@ -82,26 +82,20 @@ def test_the_partitions_are_those_of_the_index() -> None:
     "event",
     [{}, None, [], {"partition": None}, {"partition": "IN_FLIGHT#8"}, {"partition": []}, {"shard": 1}],
 )
-def test_a_run_without_a_partition_is_refused(calls: Calls, counted: Counted, event: Any) -> None:
+def test_a_run_without_a_partition_is_refused(calls: Calls, event: Any) -> None:
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^partition: must be one of LIMBO, IN"):
         calls.handlers["RecoverStalled"](event, Context())
 
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+    assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
 def test_a_partition_that_cannot_be_listed_delays_no_other(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    log: io.StringIO,
-    listing: Callable[[Listing], None],
+    calls: Calls, log: io.StringIO, listing: Callable[[Listing], None]
 ) -> None:
-    all_overdue(calls, later)
+    all_overdue(calls, calls.later)
     broken = [keys.LIMBO, keys.in_flight_partition(3)]
     waiting = {row["pk"] for row in calls.ledger.rows() if row.get("gsi1pk") == broken[1]}
-    counted()
+    calls.counted()
 
     def throttles(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
         if partition in broken:
@@ -116,21 +110,17 @@ def test_a_partition_that_cannot_be_listed_delays_no_other(
     metrics = run(NotRecovered=4, RecoveredByCompensation=number, Recoveries=number)
     for unknown in ("LimboOpen", "OldestLimboSeconds", "RecoveryBehindSeconds", "ReviewsEnding"):
         del metrics[unknown]  # a 0 would wrongly end an alarm
-    assert counted() == metrics | {"OldestInFlightSeconds": 900}
+    assert calls.counted() == metrics | {"OldestInFlightSeconds": 900}
     assert not_recovered(log) == [
         (one, "StoreUnavailable") for one in ("the watch", broken[0], "the reviews", broken[1])
     ]
 
 
 def test_the_settlements_listed_before_a_page_that_fails_are_recovered(
-    calls: Calls,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    listing: Callable[[Listing], None],
+    calls: Calls, listing: Callable[[Listing], None]
 ) -> None:
-    all_overdue(calls, later)
-    counted()
+    all_overdue(calls, calls.later)
+    calls.counted()
 
     def one_and_no_more(real: Listing, partition: str, **bounds: Any) -> Iterator[keys.Row]:
         yield from islice(real(partition, **bounds), 1)
@@ -141,11 +131,11 @@ def test_the_settlements_listed_before_a_page_that_fails_are_recovered(
     calls.recover()
 
     failed = SHARDS + 2  # the watch and LIMBO, too
-    assert (len(step_functions.names), counted()["NotRecovered"]) == (SHARDS, failed)
+    assert (len(calls.step_functions.names), calls.counted()["NotRecovered"]) == (SHARDS, failed)
 
 
 def test_a_partition_that_cannot_be_listed_publishes_no_age(
-    calls: Calls, counted: Counted, listing: Callable[[Listing], None]
+    calls: Calls, listing: Callable[[Listing], None]
 ) -> None:
     """The age is unknown, and a 0 would wrongly end an alarm."""
 
@@ -153,72 +143,57 @@ def test_a_partition_that_cannot_be_listed_publishes_no_age(
         raise UNAVAILABLE
 
     listing(throttles)
-    counted()
+    calls.counted()
 
     calls.handlers["RecoverStalled"]({"partition": PARTITIONS[-1]}, Context())
 
-    assert counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
+    assert calls.counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
 
 
-def test_recovery_is_as_late_as_any_partitions_longest_due_settlement(
-    calls: Calls, later: Later, counted: Counted
-) -> None:
+def test_recovery_is_as_late_as_any_partitions_longest_due_settlement(calls: Calls) -> None:
     """The LIMBO run reports it, because a partition whose own run never begins would be silent."""
     for number, key in enumerate(OTHER_KEYS):
         calls.ledger.put(claim(calls, key) | {"gsi1sk": f"2026-11-20T12:{30 - number}:00.000Z"})
-    later(minutes=25)
-    counted()
+    calls.later(minutes=25)
+    calls.counted()
 
     calls.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
 
-    assert counted()["RecoveryBehindSeconds"] == 360
+    assert calls.counted()["RecoveryBehindSeconds"] == 360
 
 
 # A run's time
 
 
 @pytest.mark.parametrize("many", [1, 500])
-def test_a_run_recovers_all_due_settlements_and_counts_them_exactly(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, many: int
-) -> None:
+def test_a_run_recovers_all_due_settlements_and_counts_them_exactly(calls: Calls, many: int) -> None:
     """Many threads count into the invocation's one set of metrics."""
     claim(calls)
     copies(calls, many - 1)
-    later(seconds=30)
-    counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
-    assert counted() == run(Recoveries=many, RecoveredBySettlement=many, OldestInFlightSeconds=30)
-    assert len(set(step_functions.names)) == many
+    assert counted == run(Recoveries=many, RecoveredBySettlement=many, OldestInFlightSeconds=30)
+    assert len(set(calls.step_functions.names)) == many
 
 
-def test_rows_that_cannot_be_recovered_do_not_block_the_rest(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_rows_that_cannot_be_recovered_do_not_block_the_rest(calls: Calls) -> None:
     claim(calls)
     copies(calls, 200, gsi1sk=AT_THE_HEAD, currency="XXX")
-    later(seconds=30)
-    counted()
+    calls.later(seconds=30)
+    calls.counted()
 
     calls.recover()
-    metrics = counted()
+    metrics = calls.counted()
     calls.recover()
 
-    assert (step_functions.names, metrics["NotRecovered"]) == ([f"{KEY}-r1-{NONCE}"], 200)
-    assert "NotRecovered" not in counted()
+    assert (calls.step_functions.names, metrics["NotRecovered"]) == ([f"{KEY}-r1-{NONCE}"], 200)
+    assert "NotRecovered" not in calls.counted()
 
 
 @pytest.mark.parametrize("number", [CASES_MAX, CASES_MAX + 1, 2 * CASES_MAX + 50])
 def test_every_case_of_limbo_is_counted_and_seen_within_minutes(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    listing: Callable[[Listing], None],
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
+    calls: Calls, listing: Callable[[Listing], None], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     calls.fall()
     row, looked_at = calls.row(), set[str]()
@@ -239,10 +214,10 @@ def test_every_case_of_limbo_is_counted_and_seen_within_minutes(
     monkeypatch.setattr(_dependencies.random, "randrange", lambda stop: next(firsts) if stop == number else 0)
 
     for minute in range(1, turns + 1):
-        later(minutes=minute)
-        counted()
+        calls.later(minutes=minute)
+        calls.counted()
         calls.recover()
-        metrics = counted()
+        metrics = calls.counted()
         assert (metrics["LimboOpen"], metrics["OldestLimboSeconds"]) == (number, minute * 60)
         assert metrics["RecoveredByAlert"] == metrics["Recoveries"] == min(CASES_MAX, number)
 
@@ -255,49 +230,43 @@ def test_each_run_begins_at_a_random_case_of_limbo() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_run_out_of_time_stops_and_is_counted(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_run_out_of_time_stops_and_is_counted(calls: Calls) -> None:
     claim(calls)
     copies(calls, 9)
-    later(seconds=30)
-    counted()
+    calls.later(seconds=30)
+    calls.counted()
 
-    calls.recover(20_000 - (len(step_functions.names) >= 2) for _ in repeat(None))
+    calls.recover(20_000 - (len(calls.step_functions.names) >= 2) for _ in repeat(None))
 
     metrics = run(RecoveredBySettlement=2, Recoveries=2, RecoveryCutShort=1, OldestInFlightSeconds=30)
-    assert counted() == metrics
+    assert calls.counted() == metrics
     calls.recover()
-    assert len(step_functions.names) == 10
-    assert "RecoveryCutShort" not in counted()
+    assert len(calls.step_functions.names) == 10
+    assert "RecoveryCutShort" not in calls.counted()
 
 
-def test_a_limbo_run_without_time_leaves_cases_to_the_next(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_limbo_run_without_time_leaves_cases_to_the_next(calls: Calls) -> None:
     calls.fall()
-    later(seconds=30)
-    counted()
+    calls.later(seconds=30)
+    calls.counted()
 
     calls.recover(repeat(19_999))
 
-    assert (step_functions.called, counted()["RecoveryCutShort"]) == ([], 1)
+    assert (calls.step_functions.called, calls.counted()["RecoveryCutShort"]) == ([], 1)
     calls.recover(repeat(20_000))
-    assert step_functions.names == [f"{KEY}-c1-{NONCE}"]
+    assert calls.step_functions.names == [f"{KEY}-c1-{NONCE}"]
 
 
-def test_the_settlements_that_are_due_for_longest_come_first(
-    calls: Calls, step_functions: StepFunctions, later: Later, one_thread: None
-) -> None:
+def test_the_settlements_that_are_due_for_longest_come_first(calls: Calls, one_thread: None) -> None:
     row = claim(calls)
     for minute in (5, 3, 4):
         key = f"order-2026-00000{minute}"
         calls.ledger.put(row | keys.settlement(key) | {"gsi1sk": f"2026-11-20T12:0{minute}:00.000Z"})
-    later(minutes=6)
+    calls.later(minutes=6)
 
     calls.recover()
 
-    assert step_functions.names == [
+    assert calls.step_functions.names == [
         f"{KEY}-r1-{NONCE}",
         *(f"order-2026-00000{n}-r1-{NONCE}" for n in (3, 4, 5)),
     ]
@@ -307,38 +276,34 @@ def test_the_settlements_that_are_due_for_longest_come_first(
     ("hours_left", "counted_as"), [(1.01, 0), (0.99, 1), (0.26, 1), (0.24, 0), (-0.1, 0)]
 )
 def test_a_review_counts_60_to_15_minutes_before_its_end(
-    in_review: Calls, later: Later, counted: Counted, hours_left: float, counted_as: int
+    in_review: Calls, hours_left: float, counted_as: int
 ) -> None:
     """A review that ends sooner looks like a due settlement in the index."""
-    later(hours=24 - hours_left)
+    in_review.later(hours=24 - hours_left)
     before = in_review.row()
-    counted()
+    in_review.counted()
 
     in_review.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
 
-    assert counted()["ReviewsEnding"] == counted_as
+    assert in_review.counted()["ReviewsEnding"] == counted_as
     assert in_review.row() == before
 
 
-def test_no_other_settlement_in_flight_is_taken_for_a_review(
-    calls: Calls, later: Later, counted: Counted
-) -> None:
+def test_no_other_settlement_in_flight_is_taken_for_a_review(calls: Calls) -> None:
     """Checks each minute of an hour: recovery lists it repeatedly for its next look."""
     claim(calls)
     for minute in range(0, 61, 4):
-        later(minutes=minute)
-        counted()
+        calls.later(minutes=minute)
+        calls.counted()
         calls.recover()
-        assert counted()["ReviewsEnding"] == 0
+        assert calls.counted()["ReviewsEnding"] == 0
 
 
-def test_a_stage_first_looking_after_an_hour_counts_no_reviews(
-    in_review: Calls, change_config: Callable[..., None], later: Later, counted: Counted
-) -> None:
-    change_config(recover_after_seconds=3600)
-    later(hours=23.5)
-    counted()
+def test_a_stage_first_looking_after_an_hour_counts_no_reviews(in_review: Calls) -> None:
+    in_review.change_config(recover_after_seconds=3600)
+    in_review.later(hours=23.5)
+    in_review.counted()
 
     in_review.recover()
 
-    assert counted()["ReviewsEnding"] == 0
+    assert in_review.counted()["ReviewsEnding"] == 0

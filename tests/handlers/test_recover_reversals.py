@@ -2,124 +2,87 @@ from collections.abc import Callable
 
 import pytest
 
-from handlers import _dependencies
 from settlement.core.ledger import keys
-from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, quietly, reversing
+from tests.handlers.conftest import Calls
+from tests.handlers.stalled import ENDS, FIRST, compensated, freeze_index, limbo, recover_later, reversing
 from tests.world.constants import EXECUTION_ARN, KEY, NONCE
-from tests.world.functions import Calls, run
+from tests.world.functions import run
 from tests.world.services import execution, unanswered
-from tests.world.step_functions import StepFunctions
 
 
 @pytest.mark.parametrize("end", [None, *ENDS])
-def test_a_reversal_without_a_running_execution_gets_a_new_one(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, end: str | None
-) -> None:
+def test_a_reversal_without_a_running_execution_gets_a_new_one(calls: Calls, end: str | None) -> None:
     reversing(calls)
     if end:
-        step_functions.add(FIRST, end)
-    step_functions.add(execution("compensation-1", machine="SettlementStandard"))  # it runs no reversal
+        calls.step_functions.add(FIRST, end)
+    calls.step_functions.add(execution("compensation-1", machine="SettlementStandard"))  # it runs no reversal
     before = calls.row()
-    later(seconds=30)
-    counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=30)
 
-    assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
+    assert (calls.step_functions.described, calls.step_functions.started) == ([FIRST], [compensated()])
     taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "gsi1sk": "2026-11-20T12:01:30.123Z"}
     assert calls.row() == before | taken_over
-    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
+    assert counted == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
-def test_a_running_reversal_is_deferred_and_found_once_dead(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_running_reversal_is_deferred_and_found_once_dead(calls: Calls) -> None:
     reversing(calls)
-    step_functions.add(FIRST)
+    calls.step_functions.add(FIRST)
     before = calls.row()
-    later(seconds=30)
-    counted()
+    calls.later(seconds=30)
+    calls.counted()
 
     calls.recover()
 
-    assert (step_functions.started, counted()) == ([], run(OldestInFlightSeconds=30))
+    assert (calls.step_functions.started, calls.counted()) == ([], run(OldestInFlightSeconds=30))
     assert calls.row() == before | {"gsi1sk": "2026-11-20T12:01:30.123Z"}
-    step_functions.end(FIRST, "ABORTED")
-    later(seconds=90)
+    calls.step_functions.end(FIRST, "ABORTED")
+    calls.later(seconds=90)
     calls.recover()
-    assert step_functions.started == [compensated()]
+    assert calls.step_functions.started == [compensated()]
 
 
 @pytest.mark.parametrize(
     ("put", "deferred"), [(reversing, {"gsi1sk": "2026-11-20T12:01:30.123Z"}), (limbo, {})]
 )
 def test_a_settlement_whose_execution_cannot_be_described_is_deferred(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    put: Callable[[Calls], None],
-    deferred: dict[str, str],
+    calls: Calls, put: Callable[[Calls], None], deferred: dict[str, str]
 ) -> None:
     put(calls)
     before = calls.row()
-    later(seconds=30)
-    step_functions.failing["describe_execution"] = unanswered()
-    counted()
+    calls.later(seconds=30)
+    calls.step_functions.failing["describe_execution"] = unanswered()
+    calls.counted()
 
     calls.recover()
-    metrics = counted()
-    assert (metrics["NotRecovered"], metrics["Recoveries"], step_functions.started) == (1, 0, [])
+    metrics = calls.counted()
+    assert (metrics["NotRecovered"], metrics["Recoveries"], calls.step_functions.started) == (1, 0, [])
     assert calls.row() == before | deferred
-    step_functions.failing.clear()
-    later(seconds=90)
+    calls.step_functions.failing.clear()
+    calls.later(seconds=90)
     calls.recover()
 
-    assert step_functions.started == [compensated()]
-
-
-@pytest.mark.parametrize("driven", [True, False])
-def test_a_settlement_entering_limbo_during_recoverys_look_keeps_its_place(
-    calls: Calls, step_functions: StepFunctions, later: Later, meanwhile: Meanwhile, driven: bool
-) -> None:
-    reversing(calls)
-    if driven:
-        step_functions.add(FIRST)
-    else:
-        step_functions.failing["describe_execution"] = unanswered()
-    later(seconds=30)
-    meanwhile(_dependencies.store, "update", lambda: calls.alter(status="LIMBO", gsi1pk="LIMBO"))
-
-    quietly(calls.recover)
-
-    row = calls.row()
-    assert (row["gsi1pk"], row["gsi1sk"]) == ("LIMBO", "2026-11-20T12:00:30.123Z")
-    assert step_functions.started == []
+    assert calls.step_functions.started == [compensated()]
 
 
 # LIMBO
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted, waits: bool
-) -> None:
+def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(calls: Calls, waits: bool) -> None:
     limbo(calls)
     if waits:
         calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     before = calls.row()
-    later(seconds=90)
-    counted()
 
-    calls.recover()
+    counted = recover_later(calls, seconds=90)
 
-    assert (step_functions.described, step_functions.started) == ([FIRST], [compensated()])
+    assert (calls.step_functions.described, calls.step_functions.started) == ([FIRST], [compensated()])
     taken_over = {"owner_epoch": 1, "owner": f"{KEY}-c1-{NONCE}", "recover_at": "2026-11-20T12:02:30.123Z"}
     assert calls.row() == before | taken_over
-    assert counted() == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
-    found = calls.begin(step_functions.started[0][2])
+    assert counted == run(RecoveredByAlert=1, Recoveries=1, LimboOpen=1, OldestLimboSeconds=90)
+    found = calls.begin(calls.step_functions.started[0][2])
     assert (found["in_limbo"], found["case"]) == (True, 1)
 
 
@@ -133,25 +96,19 @@ def test_a_case_of_limbo_without_a_waiting_execution_alerts_again(
     ],
 )
 def test_a_limbo_case_with_a_running_execution_is_only_counted(
-    calls: Calls,
-    *,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    running: str,
-    waiting: str | None,
+    calls: Calls, running: str, waiting: str | None
 ) -> None:
     limbo(calls)
     if waiting:
         calls("AwaitResolution", token="AQC", execution_arn=waiting)
-    step_functions.add(running)
-    later(seconds=90)
-    counted()
+    calls.step_functions.add(running)
+    calls.later(seconds=90)
+    calls.counted()
 
     with calls.writes_nothing():
         calls.recover()
 
-    assert (step_functions.started, counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=90))
+    assert (calls.step_functions.started, calls.counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=90))
 
 
 @pytest.mark.parametrize(
@@ -159,109 +116,97 @@ def test_a_limbo_case_with_a_running_execution_is_only_counted(
     [("Compensation", True), ("CompensationOfBefore", False), ("Compensatio", False)],
 )
 def test_an_execution_of_a_deleted_machine_is_not_asked_about(
-    calls: Calls, step_functions: StepFunctions, later: Later, machine: str, described: bool
+    calls: Calls, machine: str, described: bool
 ) -> None:
     limbo(calls)
     waiting = execution("one-that-waits", machine)
     calls("AwaitResolution", token="AQC", execution_arn=waiting)
-    later(seconds=30)
+    calls.later(seconds=30)
 
     calls.recover()
 
-    assert step_functions.described == [FIRST, *([waiting] if described else [])]
+    assert calls.step_functions.described == [FIRST, *([waiting] if described else [])]
 
 
-def test_an_execution_waiting_for_an_earlier_case_does_not_count(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
+def test_an_execution_waiting_for_an_earlier_case_does_not_count(calls: Calls) -> None:
     """Its row stays until the next execution waits."""
     limbo(calls)
     waited = execution("one-that-waited")
     calls("AwaitResolution", token="AQC", execution_arn=waited)
-    step_functions.add(waited)
+    calls.step_functions.add(waited)
     calls.limbo(calls.begin(calls.resolve("retry")))
-    step_functions.machines.executions.clear()
-    step_functions.described.clear()
-    step_functions.started.clear()
-    later(hours=1)
+    calls.step_functions.machines.executions.clear()
+    calls.step_functions.described.clear()
+    calls.step_functions.started.clear()
+    calls.later(hours=1)
 
     calls.recover()
 
-    assert waited not in step_functions.described
-    assert step_functions.names == [f"{KEY}-c1-{NONCE}"]
+    assert waited not in calls.step_functions.described
+    assert calls.step_functions.names == [f"{KEY}-c1-{NONCE}"]
 
 
-def test_an_alerted_case_is_not_looked_at_before_its_time(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
+def test_an_alerted_case_is_not_looked_at_before_its_time(calls: Calls) -> None:
     limbo(calls)
-    later(seconds=30)
+    calls.later(seconds=30)
     calls.recover()
-    step_functions.end(execution(f"{KEY}-c1-{NONCE}"))
-    step_functions.described.clear()
-    later(seconds=89, milliseconds=999)
+    calls.step_functions.end(execution(f"{KEY}-c1-{NONCE}"))
+    calls.step_functions.described.clear()
+    calls.later(seconds=89, milliseconds=999)
     with calls.writes_nothing():
         calls.recover()
-    assert step_functions.described == []
-    later(seconds=90)
+    assert calls.step_functions.described == []
+    calls.later(seconds=90)
 
     calls.recover()
 
-    assert step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
+    assert calls.step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
     assert calls.row()["recover_at"] == "2026-11-20T12:03:30.123Z"
 
 
-def test_a_decided_case_is_resumed_only_if_its_execution_died(
-    calls: Calls, step_functions: StepFunctions, later: Later, counted: Counted
-) -> None:
+def test_a_decided_case_is_resumed_only_if_its_execution_died(calls: Calls) -> None:
     limbo(calls)
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
-    step_functions.add(FIRST)  # the one that waited is not asked about
+    calls.step_functions.add(FIRST)  # the one that waited is not asked about
     calls.resolve("write-off")
     decided = execution(f"{KEY}-resolve-{NONCE[:6]}")
-    step_functions.described.clear()
-    step_functions.started.clear()
-    later(seconds=30)
+    calls.step_functions.described.clear()
+    calls.step_functions.started.clear()
+    calls.later(seconds=30)
     calls.recover()
-    assert (step_functions.described, step_functions.started) == ([decided], [])
-    step_functions.end(decided)
-    later(seconds=90)
-    counted()
+    assert (calls.step_functions.described, calls.step_functions.started) == ([decided], [])
+    calls.step_functions.end(decided)
+    calls.later(seconds=90)
+    calls.counted()
 
     calls.recover()
 
-    assert step_functions.started == [compensated(order="resolve:1")]
-    assert counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=90)
+    assert calls.step_functions.started == [compensated(order="resolve:1")]
+    assert calls.counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=90)
 
 
-def test_a_reversal_stuck_again_after_a_decision_alerts_at_once(
-    calls: Calls, step_functions: StepFunctions, later: Later
-) -> None:
+def test_a_reversal_stuck_again_after_a_decision_alerts_at_once(calls: Calls) -> None:
     limbo(calls)
-    later(hours=1)
+    calls.later(hours=1)
     calls.recover()
     calls.limbo(calls.begin(calls.resolve("retry")))
-    del step_functions.started[1:]  # that of the decision
+    del calls.step_functions.started[1:]  # that of the decision
 
     calls.recover()
 
-    assert step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
+    assert calls.step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
 
 
 def test_a_lagging_index_alerts_about_no_settlement_out_of_limbo(
-    calls: Calls,
-    step_functions: StepFunctions,
-    later: Later,
-    counted: Counted,
-    monkeypatch: pytest.MonkeyPatch,
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limbo(calls)
     freeze_index(calls, monkeypatch)
     calls.alter(status="COMPENSATING", gsi1pk=keys.in_flight_partition(2))
-    later(hours=1)
-    counted()
+    calls.later(hours=1)
+    calls.counted()
 
     with calls.writes_nothing():
         calls.recover()
 
-    assert (step_functions.called, counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=3600))
+    assert (calls.step_functions.called, calls.counted()) == ([], run(LimboOpen=1, OldestLimboSeconds=3600))

@@ -1,15 +1,14 @@
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from settlement.core.model.errors import CapExceeded, InvalidRequest, StepFenced
 from settlement.core.model.status import Status
+from tests.handlers.conftest import Calls
 from tests.unit.states import next_of
 from tests.world.constants import (
     CLAIMED_AT,
-    LATER_AT,
     OTHER_CONTENT,
     REJECTED_BY_KYC,
     REPLAYED,
@@ -18,7 +17,7 @@ from tests.world.constants import (
     WITHOUT_FEE,
 )
 from tests.world.contracts import checked_outcome
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.services import OWNER, signed
 
 IN_FLIGHT: dict[str, Any] = WIRE | {
@@ -56,24 +55,6 @@ REVERSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome"),
-    [
-        ("HoldFunds", HELD),
-        ("VerifyKyc", HELD | {"steps": ["hold", "verify"]}),
-        ("ReleaseFunds", RELEASED),
-        ("CollectFee", IN_FLIGHT | SETTLED),
-    ],
-)
-def test_a_report_has_the_committed_steps_and_the_escrow(
-    calls: Calls, state: str, outcome: dict[str, Any]
-) -> None:
-    calls.after(state)
-
-    with calls.writes_nothing():
-        assert calls.report() == outcome
-
-
 def test_a_queue_claimed_key_is_reported_with_nothing_held(calls: Calls) -> None:
     owner = calls.claimed()
 
@@ -104,17 +85,14 @@ def test_a_report_has_the_key_of_any_valid_request_form(calls: Calls) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"in_review": STOPPED}, {"error": REJECTED_BY_KYC}])
 def test_a_keyless_settlement_is_reported_by_its_holds_key(
-    calls: Calls,
-    change_config: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    more: dict[str, Any],
+    calls: Calls, capsys: pytest.CaptureFixture[str], more: dict[str, Any]
 ) -> None:
     """The stage requires keys by now, but the hold was made, and the caller must learn of it."""
     calls.before("HoldFunds")
-    change_config(idempotency_key="optional")
+    calls.change_config(idempotency_key="optional")
     held = calls("HoldFunds", NAMELESS, execution_arn=EXECUTION_ARN)
     key = held["settlement"]["key"]
-    change_config(idempotency_key="required")
+    calls.change_config(idempotency_key="required")
 
     with calls.writes_nothing():
         capsys.readouterr()
@@ -144,24 +122,6 @@ def report_of(calls: Calls, request: Any, state: Any) -> Any:
         "execution_arn": EXECUTION_ARN,
     }
     return checked_outcome(calls.handlers["ReportOutcome"](event, Context()))
-
-
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-@pytest.mark.parametrize("error", [{}, {"error": REJECTED_BY_KYC}])
-def test_a_settlement_past_processing_is_reported_as_it_is(
-    calls: Calls, status: Status, error: dict[str, Any]
-) -> None:
-    calls.after("HoldFunds")
-    failure = {} if status is Status.SETTLED else {"failure": FAILURE}
-    is_over = status in (Status.SETTLED, Status.REJECTED, Status.COMPENSATED)
-    end = {"escrow": 0, "finished_at": LATER_AT} if is_over else {}
-    calls.alter(status=status, **failure, **end)
-
-    with calls.writes_nothing():
-        report = calls.report(**error)
-
-    told = {"status": status.value, "next": next_of(status, FAILURE)}
-    assert report == HELD | told | failure | end | ({"escrow": "0.00"} if end else {})
 
 
 @pytest.mark.parametrize(

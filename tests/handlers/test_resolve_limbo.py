@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from tests.world.constants import CLAIMED_AT, KEY, ORDER, OTHER_CONTENT, WIRE
-from tests.world.functions import Calls
+from settlement.core.model.errors import InvalidRequest, StepFenced
+from tests.handlers.conftest import Calls
+from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
 
 DECISIONS = ["retry", "write-off", "complete"]
 
@@ -62,15 +62,6 @@ def test_a_case_that_is_no_number_is_refused(calls: Calls, case: Any) -> None:
 
     with pytest.raises(InvalidRequest, match=r"^resolution\.case: "):
         calls("ResolveLimbo", resolution={"case": case}, case=1)
-
-
-def test_the_decision_on_a_keys_other_request_is_not_announced(calls: Calls) -> None:
-    calls.fall()
-    calls.decide("retry")
-
-    for other in OTHER_CONTENT:
-        with pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
-            calls("ResolveLimbo", other, resolution={"case": 1}, case=1)
 
 
 @pytest.mark.parametrize("decision", DECISIONS)

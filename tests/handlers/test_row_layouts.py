@@ -1,6 +1,5 @@
 """TakeOrder on both row layouts: each part counts once, in the function's own layout."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,31 +7,12 @@ import pytest
 from handlers import _dependencies
 from settle.migrations.rows import PARTS, Direction
 from settlement.core.model.errors import NotReversible, PartRefused
-from tests.handlers.conftest import Later
-from tests.world.constants import KEY, ORDER
-from tests.world.functions import Calls
+from tests.handlers.conftest import Calls
+from tests.handlers.orders.test_reverse_part import reverse, settled
+
+__all__ = ["settled"]
 
 FIRST, BY_NAME = 1, 2
-
-
-@pytest.fixture
-def settled(calls: Calls, later: Later) -> Calls:
-    """A settled payment of 48.20 with a fee of 0.48."""
-    calls.after("CollectFee")
-    later()
-    return calls
-
-
-@pytest.fixture
-def write(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def deploy(layout: int) -> None:
-        monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, row_layout=layout))
-
-    return deploy
-
-
-def reverse(calls: Calls, part: int, amount: str = "5.00") -> dict[str, Any]:
-    return calls.order("reverse-part", {"key": KEY, "part": part, "amount": amount, **ORDER})
 
 
 def migrate(calls: Calls, direction: Direction) -> None:
@@ -54,39 +34,28 @@ def by_name(parts: int) -> dict[str, int]:
     return {"reversals_in_part": parts, "reversed_in_part": 500 * parts, "layout": BY_NAME}
 
 
-def test_a_first_part_gives_the_row_the_stages_layout(settled: Calls, write: Any) -> None:
-    write(BY_NAME)
-    reverse(settled, 1)
+@pytest.mark.parametrize(
+    ("layouts", "row"),
+    [([BY_NAME], by_name(1)), ([FIRST, BY_NAME], by_name(2)), ([BY_NAME, FIRST], of_first(2))],
+)
+def test_each_part_gives_the_row_the_stages_layout(
+    settled: Calls, layouts: list[int], row: dict[str, int]
+) -> None:
+    for part, layout in enumerate(layouts, 1):
+        settled.change_config(row_layout=layout)
+        reverse(settled, part)
 
-    assert counted(settled) == by_name(1)
-
-
-def test_a_later_part_gives_an_older_row_the_stages_layout(settled: Calls, write: Any) -> None:
-    reverse(settled, 1)
-    assert counted(settled) == of_first(1)
-    write(BY_NAME)
-    reverse(settled, 2)
-
-    assert counted(settled) == by_name(2)
-
-
-def test_a_part_returns_a_row_after_the_stage_went_back(settled: Calls, write: Any) -> None:
-    write(BY_NAME)
-    reverse(settled, 1)
-    write(FIRST)
-    reverse(settled, 2)
-
-    assert counted(settled) == of_first(2)
+    assert counted(settled) == row
 
 
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
-def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, write: Any, layout: int) -> None:
-    reverse(settled, 1)
+def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, layout: int) -> None:
+    reverse(settled)
     migrate(settled, Direction.FORWARD)
-    write(layout)
+    settled.change_config(row_layout=layout)
 
     with pytest.raises(NotReversible, match=r": 1 parts were reversed: reverse the rest in part$"):
-        settled.order("reverse", {"key": KEY, **ORDER})
+        settled.order_reversal()
     with pytest.raises(PartRefused, match=r"^part: the next one is number 2$"):
         reverse(settled, 3)
     reverse(settled, 2)
@@ -97,30 +66,17 @@ def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, write:
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
 @pytest.mark.parametrize("direction", Direction)
 def test_a_part_on_a_row_migrated_meanwhile_counts_once(
-    settled: Calls, write: Any, layout: int, direction: Direction, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, layout: int, direction: Direction
 ) -> None:
-    reverse(settled, 1)
+    reverse(settled)
     if direction is Direction.BACK:
         migrate(settled, Direction.FORWARD)
-    write(layout)
-    migrating_before(settled, direction, monkeypatch)
+    settled.change_config(row_layout=layout)
+    settled.meanwhile(_dependencies.store, "record", lambda: migrate(settled, direction))
 
     reverse(settled, 2)
 
     assert counted(settled) == (by_name(2) if layout == BY_NAME else of_first(2))
-
-
-def migrating_before(calls: Calls, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Migrate the row once, between the function's read and its write."""
-    record, done = _dependencies.store.record, list[bool]()
-
-    def record_late(writes: Any) -> Any:
-        if not done:
-            done.append(True)
-            migrate(calls, direction)
-        return record(writes)
-
-    monkeypatch.setattr(_dependencies.store, "record", record_late)
 
 
 def test_a_migration_makes_no_event(settled: Calls) -> None:
@@ -134,9 +90,7 @@ def test_a_migration_makes_no_event(settled: Calls) -> None:
     assert counted(settled) == of_first(1)
 
 
-def test_a_late_migration_keeps_later_parts_and_repeats_without_change(
-    settled: Calls,
-) -> None:
+def test_a_late_migration_keeps_later_parts_and_repeats_without_change(settled: Calls) -> None:
     reverse(settled, 1)
     late = PARTS.write(settled.row(), Direction.FORWARD)
     reverse(settled, 2)

@@ -1,7 +1,5 @@
 """The stage decides who sets the fee, for first claims only: claimed settlements run and replay."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,12 +8,10 @@ import pytest
 from handlers import _dependencies
 from settlement.core.model.errors import AlreadyClaimed, IdempotencyConflict, InvalidRequest
 from settlement.core.model.request import STARTED_BY
-from tests.handlers.conftest import Counted
+from tests.handlers.conftest import Calls
 from tests.world.constants import KEY, REJECTED_BY_KYC, SPENT, WIRE, WITHOUT_FEE
-from tests.world.functions import Calls
 from tests.world.rooms import needs
-from tests.world.services import Queues, text
-from tests.world.step_functions import StepFunctions
+from tests.world.services import text
 
 SCHEDULE = {"fee": "schedule", "fee_floor_basis_points": 0, "fee_ceiling_basis_points": 0}
 CLIENT = {"fee": "client", "fee_floor_basis_points": 50, "fee_ceiling_basis_points": 200}
@@ -26,17 +22,9 @@ OWN_FEE = WIRE | {"fee": "1.00"}
 
 LINK = {STARTED_BY: "arn:aws:states:eu-west-1:123456789012:execution:Upstream:order-1"}
 
-Change = Callable[..., None]
-
 
 def with_another_key(request: dict[str, str]) -> dict[str, str]:
     return request | {"key": "order-2026-000102"}
-
-
-@pytest.fixture
-def funded(calls: Calls) -> Calls:
-    calls.before("HoldFunds")
-    return calls
 
 
 @pytest.mark.parametrize(
@@ -47,15 +35,26 @@ def funded(calls: Calls) -> Calls:
     ],
 )
 def test_a_forbidden_fee_is_refused_with_the_expected_one(
-    funded: Calls, change_config: Change, counted: Counted, rule: Any, fee: str, message: str
+    funded: Calls, rule: Any, fee: str, message: str
 ) -> None:
-    change_config(**rule)
-    counted()
+    funded.change_config(**rule)
+    funded.counted()
 
     with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
         funded("HoldFunds", WIRE | {"fee": fee})
 
-    assert counted() == {"StepCalled": 1, "InvalidRequest": 1}
+    assert funded.counted() == {"StepCalled": 1, "InvalidRequest": 1}
+
+
+@pytest.mark.parametrize(("currency", "amount", "fee"), [("JPY", "4820", "48"), ("KWD", "4.820", "0.048")])
+def test_the_expected_fee_has_its_currencys_decimals(
+    funded: Calls, currency: str, amount: str, fee: str
+) -> None:
+    funded.change_config(**SCHEDULE)
+    request = WIRE | {"currency": currency, "amount": amount, "fee": "1"}
+
+    with pytest.raises(InvalidRequest, match=f"^fee: must be {fee} by the"):
+        funded("HoldFunds", request)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,9 @@ def test_a_forbidden_fee_is_refused_with_the_expected_one(
     ],
 )
 def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
-    funded: Calls, change_config: Change, rule: Any, fee: str | None
+    funded: Calls, rule: Any, fee: str | None
 ) -> None:
-    change_config(**rule)
+    funded.change_config(**rule)
     request = WITHOUT_FEE if fee is None else WIRE | {"fee": fee}
 
     held = funded("HoldFunds", request)["settlement"]
@@ -77,26 +76,12 @@ def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
     assert {name: held[name] for name in WITHOUT_FEE} == WITHOUT_FEE
 
 
-@pytest.mark.parametrize(
-    ("currency", "amount", "scheduled"),
-    [("JPY", "4820", "48"), ("KWD", "4.820", "0.048"), ("POINTS", "99", "0"), ("CO2", "0.999", "0.009")],
-)
-def test_the_expected_fee_is_rounded_down_in_its_currencys_decimals(
-    funded: Calls, change_config: Change, currency: str, amount: str, scheduled: str
-) -> None:
-    change_config(**SCHEDULE)
-    request = WIRE | {"currency": currency, "amount": amount, "fee": "0.01" if "." in amount else "1"}
-
-    with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^fee: must be {scheduled} by the"):
-        funded("HoldFunds", request)
-
-
 @pytest.mark.parametrize("first", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
 @pytest.mark.parametrize("second", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
 def test_the_scheduled_fee_named_or_omitted_is_the_same_request(
-    funded: Calls, change_config: Change, first: Any, second: Any
+    funded: Calls, first: Any, second: Any
 ) -> None:
-    change_config(**SCHEDULE)
+    funded.change_config(**SCHEDULE)
     held = funded("HoldFunds", first)
 
     with funded.writes_nothing():
@@ -106,11 +91,9 @@ def test_the_scheduled_fee_named_or_omitted_is_the_same_request(
 
 
 @pytest.mark.parametrize("rule", [SCHEDULE, CLIENT, SCHEDULE | {"fee_basis_points": 300}], ids=str)
-def test_a_claim_under_other_rules_resumes_and_replays(
-    funded: Calls, change_config: Change, rule: Any
-) -> None:
+def test_a_claim_under_other_rules_resumes_and_replays(funded: Calls, rule: Any) -> None:
     held = funded("HoldFunds", OWN_FEE)
-    change_config(**rule)
+    funded.change_config(**rule)
 
     with funded.writes_nothing():
         assert funded("HoldFunds", OWN_FEE) == held
@@ -120,61 +103,57 @@ def test_a_claim_under_other_rules_resumes_and_replays(
 
 
 @pytest.mark.parametrize("rule", [SCHEDULE, CLIENT])
-def test_another_fee_under_a_claimed_key_conflicts_under_any_rule(
-    funded: Calls, change_config: Change, rule: Any
-) -> None:
+def test_another_fee_under_a_claimed_key_conflicts_under_any_rule(funded: Calls, rule: Any) -> None:
     funded("HoldFunds")
-    change_config(**rule)
+    funded.change_config(**rule)
 
     with funded.writes_nothing(), pytest.raises(IdempotencyConflict, match=f"^key: {KEY} was claimed"):
         funded("HoldFunds", OWN_FEE)
 
 
-def test_a_key_the_queue_claimed_under_other_rules_is_held(calls: Calls, change_config: Change) -> None:
+def test_a_key_the_queue_claimed_under_other_rules_is_held(calls: Calls) -> None:
     owner = calls.claimed(OWN_FEE)
-    change_config(**SCHEDULE)
+    calls.change_config(**SCHEDULE)
 
     assert calls("HoldFunds", OWN_FEE, execution=owner)["settlement"] == OWN_FEE
 
     assert (calls.row()["escrow"], calls.row()["fee"]) == (4820, 100)
 
 
-def test_a_hold_refused_under_other_rules_is_rejected_for_good(calls: Calls, change_config: Change) -> None:
+def test_a_hold_refused_under_other_rules_is_rejected_for_good(calls: Calls) -> None:
     """Its execution was accepted: refusing the request now would leave it without an outcome."""
-    change_config(**SCHEDULE)
+    calls.change_config(**SCHEDULE)
 
     assert calls("RejectSettlement", OWN_FEE, error=SPENT)["status"] == "REJECTED"
 
 
 @needs("doors")
 @pytest.mark.parametrize("claimed", [False, True])
-def test_a_refused_fee_is_a_dead_letter_unless_already_claimed(
-    calls: Calls, step_functions: StepFunctions, queues: Queues, change_config: Change, claimed: bool
-) -> None:
+def test_a_refused_fee_is_a_dead_letter_unless_already_claimed(calls: Calls, claimed: bool) -> None:
     if claimed:
         calls.before("HoldFunds")
         calls("HoldFunds", OWN_FEE)
-    change_config(**SCHEDULE)
+    calls.change_config(**SCHEDULE)
 
     with calls.writes_nothing():
         assert calls.receive(text(OWN_FEE)) == []
 
-    assert [sent["reason"] for sent in queues.sent] == ([] if claimed else [f"InvalidRequest: {BY_SCHEDULE}"])
-    assert step_functions.called == []
+    assert [sent["reason"] for sent in calls.queues.sent] == (
+        [] if claimed else [f"InvalidRequest: {BY_SCHEDULE}"]
+    )
+    assert calls.step_functions.called == []
 
 
-def test_a_refused_fee_and_missing_names_are_told_together(funded: Calls, change_config: Change) -> None:
-    change_config(**SCHEDULE, party_names="required")
+def test_a_refused_fee_and_missing_names_are_told_together(funded: Calls) -> None:
+    funded.change_config(**SCHEDULE, party_names="required")
     message = f"{BY_SCHEDULE}; payee_name: missing; payer_name: missing"
 
     with funded.writes_nothing(), pytest.raises(InvalidRequest, match=f"^{message}$"):
         funded("HoldFunds", OWN_FEE)
 
 
-def test_an_accepted_fee_costs_no_read(
-    funded: Calls, change_config: Change, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change_config(**SCHEDULE)
+def test_an_accepted_fee_costs_no_read(funded: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    funded.change_config(**SCHEDULE)
     monkeypatch.setattr(_dependencies.store, "settlement", lambda key: pytest.fail(f"reads {key}"))
 
     for request in (WIRE, with_another_key(WITHOUT_FEE)):
@@ -196,8 +175,8 @@ def test_the_link_to_the_starting_execution_is_outside_the_request(funded: Calls
         assert funded.report(WIRE | LINK)["status"] == "PROCESSING"
 
 
-def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls, change_config: Change) -> None:
-    change_config(idempotency_key="optional")
+def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls) -> None:
+    funded.change_config(idempotency_key="optional")
     request = {name: value for name, value in WIRE.items() if name != "key"}
 
     held = funded("HoldFunds", request | LINK)
@@ -208,16 +187,14 @@ def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls, change_con
 
 
 @needs("doors")
-def test_a_linked_request_is_rejected_and_queued_like_any_other(
-    calls: Calls, step_functions: StepFunctions, queues: Queues
-) -> None:
+def test_a_linked_request_is_rejected_and_queued_like_any_other(calls: Calls) -> None:
     assert calls("RejectSettlement", WIRE | LINK, error=SPENT)["status"] == "REJECTED"
     other = with_another_key(WIRE)
 
     assert calls.receive(text(other | LINK)) == []
 
-    assert [started for _, _, started in step_functions.started] == [other]
-    assert queues.sent == []
+    assert [started for _, _, started in calls.step_functions.started] == [other]
+    assert calls.queues.sent == []
 
 
 def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
@@ -228,10 +205,3 @@ def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
     assert (found["settlement"], found["steps"]) == (WIRE, ["hold"])
     with pytest.raises(InvalidRequest, match="unknown field"):
         calls.begin({"settlement": WIRE | {"STARTED_BY": "x"}, "error": REJECTED_BY_KYC})
-
-
-def test_the_tests_environment_lets_the_client_set_any_fee() -> None:
-    config = _dependencies.config
-
-    assert config.fee_bounds(10_000) == (0, 9_999)
-    assert replace(config, **SCHEDULE).fee_bounds(10_000) == (100, 100)  # type: ignore[arg-type]

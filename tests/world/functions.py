@@ -183,15 +183,20 @@ class Calls:
         self.unwind(found, before)
         return found
 
-    def fall(self, stuck: str = "release") -> Found:
-        """Bring a settlement into LIMBO at the reversal of `stuck`."""
-        if (last := LIMBO_AFTER[stuck]) is None:
+    def stuck(self, step: str = "release") -> Found:
+        """Bring a settlement to where the reversal of `step` is next."""
+        if (last := LIMBO_AFTER[step]) is None:
             self.claimed()
         else:
             self.after(last)
         ordered = {"fee": {"reversal": ORDER}, "nothing": {"reversal": STALLED_ORDER}}
-        found = self.begin(**ordered.get(stuck, {"error": REJECTED_BY_KYC}))
-        self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(stuck, "VoidHold"))
+        found = self.begin(**ordered.get(step, {"error": REJECTED_BY_KYC}))
+        self.unwind(found, {"fee": "RefundFee", "release": "ReclaimFunds"}.get(step, "VoidHold"))
+        return found
+
+    def fall(self, stuck: str = "release") -> Found:
+        """Bring a settlement into LIMBO at the reversal of `stuck`."""
+        found = self.stuck(stuck)
         self.limbo(found, step=failed_step(stuck))
         return found
 

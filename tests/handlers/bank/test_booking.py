@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from settlement.bank.booking import LINES_MAX
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
@@ -17,8 +16,8 @@ from settlement.core.model.errors import (
 )
 from tests.handlers.accounts.test_take_account_order import DEPOSIT
 from tests.handlers.bank.test_read_statements import bank, day, matched, of_bank, paid, put, read
+from tests.handlers.conftest import Calls
 from tests.world.books import assert_conserved
-from tests.world.functions import Calls
 from tests.world.memory_s3 import MemoryS3
 
 __all__ = ["bank"]
@@ -80,21 +79,9 @@ def test_a_line_without_a_printable_reference_is_refused(calls: Calls, bank: Mem
 
 
 @pytest.mark.parametrize("dies_at", range(3))
-def test_a_booking_that_dies_is_repeated(
-    calls: Calls, lines: list[str], monkeypatch: pytest.MonkeyPatch, dies_at: int
-) -> None:
+def test_a_booking_that_dies_is_repeated(calls: Calls, lines: list[str], dies_at: int) -> None:
     digest = propose(calls, of_alice(lines))["digest"]
-    call, seen = _dependencies.store._call, list[str]()
-
-    def dying(operation: str, *arguments: Any, **more: Any) -> Any:
-        if operation in ("put_item", "transact_write_items"):
-            seen.append(operation)
-            if len(seen) == dies_at + 1:
-                raise StoreUnavailable("DynamoDB: dead")
-        return call(operation, *arguments, **more)
-
-    monkeypatch.setattr(_dependencies.store, "_call", dying)
-    with pytest.raises(StoreUnavailable):
+    with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         book(calls, digest)
 
     assert len(book(calls, digest)["booked"]) == 2

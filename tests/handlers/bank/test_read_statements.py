@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -18,11 +18,11 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import StoreUnavailable
 from tests.handlers.accounts.test_take_account_order import DEPOSIT, OPEN, WITHDRAW
-from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.bank_files import camt, line, message, statement
+from tests.handlers.conftest import Calls
+from tests.world.bank_files import camt, line
 from tests.world.books import assert_conserved
 from tests.world.constants import CLAIMED_AT
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.memory_s3 import MemoryS3
 
 DAY = "2026-11-20"
@@ -95,11 +95,11 @@ def test_a_statement_goes_on_record_with_each_lines_order(calls: Calls, bank: Me
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3, later: Later) -> None:
+def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     read()
     before = of_bank(calls)
-    later(seconds=3_600)
+    calls.later(seconds=3_600)
     put(bank, RIGHT, "again.xml")
 
     assert read()["lines"] == 0
@@ -117,20 +117,9 @@ def test_an_overlapping_statement_adds_its_own_lines_alone(calls: Calls, bank: M
 
 
 @pytest.mark.parametrize("dies_at", range(5))
-def test_a_run_that_dies_is_repeated_by_the_next(
-    calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, dies_at: int
-) -> None:
+def test_a_run_that_dies_is_repeated_by_the_next(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
-    dies, store = count(), _dependencies.store
-    call = store._call
-
-    def dying(operation: str, *arguments: Any, **more: Any) -> Any:
-        if operation in ("put_item", "transact_write_items") and next(dies) == dies_at:
-            raise StoreUnavailable("DynamoDB: dead")
-        return call(operation, *arguments, **more)
-
-    monkeypatch.setattr(store, "_call", dying)
-    with pytest.raises(StoreUnavailable):
+    with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         read()
     assert waiting(bank)
 
@@ -154,9 +143,9 @@ def test_a_run_without_time_leaves_the_rest(calls: Calls, bank: MemoryS3, calls_
     assert matched(calls).keys() == {KEY}
 
 
-def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3, meanwhile: Meanwhile) -> None:
+def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
-    meanwhile(_dependencies.store, "transact", read)
+    calls.meanwhile(_dependencies.store, "transact", read)
 
     assert read()["matched"] == 0
 
@@ -226,16 +215,16 @@ def test_a_line_that_nearly_agrees_has_no_order(
     ids=["truncated", "pdf", "empty", "notification", "currency"],
 )
 def test_a_file_that_is_no_statement_stays_and_is_counted(
-    calls: Calls, bank: MemoryS3, content: bytes, counted: Counted
+    calls: Calls, bank: MemoryS3, content: bytes
 ) -> None:
     put(bank, content, "wrong.xml")
     put(bank, RIGHT)
-    counted()
+    calls.counted()
 
     assert read()["refused"] == 1
     assert read()["refused"] == 1
 
-    assert counted()["StatementFaults"] == 2
+    assert calls.counted()["StatementFaults"] == 2
     assert waiting(bank) == ["incoming/wrong.xml"]
     assert matched(calls).keys() == {KEY}
     assert len(bank.objects) == 2
@@ -246,6 +235,16 @@ def test_a_file_that_is_too_large_is_refused_unread(
 ) -> None:
     monkeypatch.setattr(inbox, "_BYTES_MAX", 10)
     put(bank, RIGHT)
+
+    assert read()["refused"] == 1
+    assert of_bank(calls) == {}
+
+
+@pytest.mark.parametrize("codes", [("ITBD", "CLAV"), ("XPCD", "CLBD")])
+def test_a_statement_without_both_balances_is_refused(
+    calls: Calls, bank: MemoryS3, codes: tuple[str, str]
+) -> None:
+    put(bank, day(paid(), codes=codes))
 
     assert read()["refused"] == 1
     assert of_bank(calls) == {}
@@ -339,15 +338,6 @@ def _silent(**_: Any) -> None:
     raise ConnectTimeoutError(endpoint_url="s3")
 
 
-def test_a_batch_is_matched_by_its_parts(calls: Calls, bank: MemoryS3) -> None:
-    parts = [paid(), paid("another", "1.80")]
-    batch = line("50.00", Side.IN, bank_reference="BATCH", batch="P-1", number=2, parts=parts)
-    put(bank, message(statement([batch], day=DAY, opening="0.00")))
-
-    assert read()["lines"] == 2
-    assert matched(calls).keys() == {KEY}
-
-
 def test_a_file_that_another_run_has_is_left_to_it(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,13 +348,3 @@ def test_a_file_that_another_run_has_is_left_to_it(
     monkeypatch.setattr(inbox, "waiting", lambda real=inbox.waiting: [*seen, *real()])
 
     assert read() == {"files": 1, "refused": 0, "lines": 0, "matched": 0, "faults": 0, "missing": 0}
-
-
-@pytest.mark.parametrize("balances", [{"codes": ("ITBD", "CLAV")}, {"codes": ("XPCD", "CLBD")}])
-def test_a_statement_without_both_balances_is_refused(
-    calls: Calls, bank: MemoryS3, balances: dict[str, Any]
-) -> None:
-    put(bank, day(paid(), **balances))
-
-    assert read()["refused"] == 1
-    assert of_bank(calls) == {}

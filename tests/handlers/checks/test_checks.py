@@ -2,7 +2,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,22 +16,16 @@ from settlement.checks.circuit import FAILURES_MAX, Circuits
 from settlement.checks.of_stage import Installed
 from settlement.core import telemetry
 from settlement.core.ledger import keys
-from settlement.core.model.errors import (
-    CheckRefused,
-    CheckUnavailable,
-    InReview,
-    KycUnavailable,
-)
+from settlement.core.model.errors import CheckRefused, CheckUnavailable, InReview, KycRejected, KycUnavailable
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
-from settlement.core.model.verdict import KycDecision
 from settlement.proof import on_record, rows, settlement_row
-from tests.handlers.conftest import Counted, Later, Meanwhile
-from tests.world.constants import CLAIMED_AT, KEY, LATER_AT
+from tests.handlers.conftest import Calls
+from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, WIRE
 from tests.world.environment import NOW
-from tests.world.functions import Calls, Context
-from tests.world.provider import IN_REVIEW, REJECTED, Provider
-from tests.world.services import OWNER, PREVIOUS, THIRD, Functions, Secrets, signed, text
+from tests.world.functions import Context
+from tests.world.provider import IN_REVIEW, REJECTED
+from tests.world.services import OWNER, PREVIOUS, THIRD, signed, text
 
 DAY = 86_400
 TOKEN = f"{KEY}:check:delivered"
@@ -52,31 +46,89 @@ class Asked:
         return answer
 
 
-Install = Callable[..., dict[str, Asked]]
+@dataclass
+class Checks:
+    """A stage's checks, and a payment whose verification is next."""
 
+    calls: Calls
+    monkeypatch: pytest.MonkeyPatch
 
-@pytest.fixture
-def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Give the stage checks, by name and answer; all may refuse as `lost`, and wait for a day."""
-
-    def installed(**answers: Any) -> dict[str, Asked]:
+    def install(self, **answers: Any) -> dict[str, Asked]:
+        """Give the stage checks, by name and answer; all may refuse as `lost`, and wait for a day."""
         asked = {name: Asked(answer) for name, answer in answers.items()}
-        checks = {
-            name: Installed(Check(name=name, refusals=("lost",), ask=one, wait_seconds=DAY))
-            for name, one in asked.items()
-        }
-        secrets = dict.fromkeys(checks, "arn:aws:secretsmanager:eu-west-1:123456789012:secret:check")
-        monkeypatch.setenv("CHECK_SIGNING_SECRETS", json.dumps(secrets))
-        monkeypatch.setenv("CHECK_NAMES", json.dumps([*checks]))
-        monkeypatch.setattr(_dependencies.store, "_adds", (demanded.with_checks,))
-        monkeypatch.setattr(of_stage, "installed", lambda: checks)
-        declared = {name: one.check for name, one in checks.items()}
-        monkeypatch.setattr(of_stage, "declared", lambda: declared)
-        monkeypatch.setattr(together, "_stuck", {})
-        monkeypatch.setattr(_checks, "_circuits", Circuits())
+        self.declare(
+            **{
+                name: Check(name=name, refusals=("lost",), ask=one, wait_seconds=DAY)
+                for name, one in asked.items()
+            }
+        )
+        secrets = dict.fromkeys(asked, "arn:aws:secretsmanager:eu-west-1:123456789012:secret:check")
+        self.monkeypatch.setenv("CHECK_SIGNING_SECRETS", json.dumps(secrets))
+        self.monkeypatch.setenv("CHECK_NAMES", json.dumps([*asked]))
+        self.monkeypatch.setattr(_dependencies.store, "_adds", (demanded.with_checks,))
+        self.monkeypatch.setattr(together, "_stuck", {})
+        self.forget_failures()
         return asked
 
-    return installed
+    def declare(self, **checks: Check) -> None:
+        self.monkeypatch.setattr(of_stage, "declared", lambda: checks)
+        installed = {name: Installed(check) for name, check in checks.items()}
+        self.monkeypatch.setattr(of_stage, "installed", lambda: installed)
+
+    def forget_failures(self) -> None:
+        self.monkeypatch.setattr(_checks, "_circuits", Circuits())
+
+    def pay(self, **answers: Any) -> dict[str, Asked]:
+        asked = self.install(**answers)
+        self.calls.before("VerifyKyc")
+        return asked
+
+    def verify(self) -> None:
+        self.calls("VerifyKyc")
+
+    def stops(self, error: type[Exception], told: str | None = None) -> None:
+        """Verify, and meet this error."""
+        with pytest.raises(error, match=told):
+            self.verify()
+
+    def hear(self, path: str = "/delivered", caller: Any = signed, **more: Any) -> tuple[int, dict[str, str]]:
+        """Call back; return the status and the content of the answer."""
+        return self.hear_event(sent(path, caller, **more))
+
+    def hear_event(self, event: Any) -> tuple[int, dict[str, str]]:
+        answer = self.calls.handlers["CheckDecided"](event, Context())
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def hear_limits(self, **more: Any) -> int:
+        return self.hear("/limits", token=f"{KEY}:check:limits", **more)[0]
+
+    def resume(self) -> None:
+        self.calls.recover_now(**RESUME)
+
+    def during(self, name: str, happens: Callable[[], object]) -> None:
+        """Let something happen within a call, just before the store's next call of this name."""
+
+        def act() -> None:
+            happens()
+            telemetry.count("StepCalled")  # the call in between has published the metrics of the outer one
+
+        self.calls.meanwhile(_dependencies.store, name, act)
+
+    @property
+    def row(self) -> keys.Row:
+        return self.calls.row()
+
+    @property
+    def verdict(self) -> tuple[Any, list[str]]:
+        """The payment's verdict, and the proof's findings on the row and its evidence."""
+        return self.row.get("verdict"), self.differs
+
+    @property
+    def differs(self) -> list[str]:
+        found = [one for one in self.calls.ledger.rows() if one["sk"].startswith(f"{KEY}:")]
+        evidence = [rows.evidence(one) for one in found if one["pk"].startswith("EVIDENCE#")]
+        facts = settlement_row.settlement(self.row)
+        return [*settlement_row.contradictions(self.row, facts), *on_record.differences(facts, evidence)]
 
 
 def sent(path: str = "/delivered", caller: Any = signed, **more: Any) -> dict[str, Any]:
@@ -84,54 +136,42 @@ def sent(path: str = "/delivered", caller: Any = signed, **more: Any) -> dict[st
     return {**caller(text(content)), "rawPath": path}
 
 
-def called_back(calls: Calls, event: Any) -> tuple[int, dict[str, str]]:
-    answer = calls.handlers["CheckDecided"](event, Context())
-    return answer["statusCode"], json.loads(answer["body"])
-
-
-def differs(calls: Calls) -> list[str]:
-    """Return the proof's findings on the row and its evidence."""
-    found = [one for one in calls.ledger.rows() if one["sk"].startswith(f"{KEY}:")]
-    evidence = [rows.evidence(one) for one in found if one["pk"].startswith("EVIDENCE#")]
-    row = calls.row()
-    facts = settlement_row.settlement(row)
-    return [*settlement_row.contradictions(row, facts), *on_record.differences(facts, evidence)]
+@pytest.fixture
+def checks(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Checks:
+    return Checks(calls, monkeypatch)
 
 
 @pytest.fixture
-def waiting(calls: Calls, install: Install, secrets: Secrets, functions: Functions) -> Calls:
+def waiting(checks: Checks) -> Checks:
     """A payment that waits for `delivered`."""
-    install(delivered=Wait())
-    calls.before("VerifyKyc")
-    with pytest.raises(InReview):
-        calls("VerifyKyc")
-    return calls
+    checks.pay(delivered=Wait())
+    checks.stops(InReview)
+    return checks
+
+
+@pytest.fixture
+def proven(waiting: Checks) -> Checks:
+    """The same, approved by its callback, and verified."""
+    waiting.calls.later()
+    waiting.hear()
+    waiting.resume()
+    waiting.verify()
+    assert waiting.verdict == ("APPROVED", [])
+    return waiting
 
 
 # Answers
 
 
-def test_a_stage_without_checks_reads_and_writes_what_it_did(calls: Calls, provider: Provider) -> None:
-    calls.before("VerifyKyc")
+def test_kyc_is_asked_once_all_checks_have_approved(checks: Checks) -> None:
+    asked = checks.pay(limits=Approve({"today": 3}), delivered=Approve())
 
-    calls("VerifyKyc")
+    checks.verify()
+    with checks.calls.writes_nothing():
+        checks.verify()
 
-    assert calls.entries() == {"hold", "verify"}
-    assert provider.asked == [KEY]
-
-
-def test_kyc_is_asked_once_all_checks_have_approved(
-    calls: Calls, provider: Provider, install: Install
-) -> None:
-    asked = install(limits=Approve({"today": 3}), delivered=Approve())
-    calls.before("VerifyKyc")
-
-    calls("VerifyKyc")
-    with calls.writes_nothing():
-        calls("VerifyKyc")
-
-    assert calls.entries() == {"hold", "verify", "check:limits", "check:delivered"}
-    assert calls.entry("check:limits") == {
+    assert checks.calls.entries() == {"hold", "verify", "check:limits", "check:delivered"}
+    assert checks.calls.entry("check:limits") == {
         "posted_at": CLAIMED_AT,
         "decision": "APPROVED",
         "reason": "",
@@ -139,23 +179,19 @@ def test_kyc_is_asked_once_all_checks_have_approved(
         "evidence": '{"today": 3}',
     }
     assert (asked["limits"].tokens, asked["delivered"].tokens) == ([f"{KEY}:check:limits"], [TOKEN])
-    assert (provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
+    assert (checks.calls.provider.asked, checks.verdict) == ([KEY], ("APPROVED", []))
 
 
-def test_a_declared_refusal_is_on_record_and_asked_for_once(
-    calls: Calls, provider: Provider, install: Install
-) -> None:
-    asked = install(limits=Approve(), delivered=Refuse("lost", {"parcel": "1"}))
-    calls.before("VerifyKyc")
+def test_a_declared_refusal_is_on_record_and_asked_for_once(checks: Checks) -> None:
+    asked = checks.pay(limits=Approve(), delivered=Refuse("lost", {"parcel": "1"}))
 
     for _ in range(2):
-        with pytest.raises(CheckRefused, match=r"^check delivered: lost$"):
-            calls("VerifyKyc")
+        checks.stops(CheckRefused, r"^check delivered: lost$")
         asked["delivered"].answer = Approve()
 
-    assert (calls.entry("check:delivered")["decision"], provider.asked) == ("REFUSED", [])
-    assert len(asked["delivered"].tokens) == 1
-    assert (calls.row()["status"], "verdict" in calls.row(), differs(calls)) == ("PROCESSING", False, [])
+    assert checks.calls.entry("check:delivered")["decision"] == "REFUSED"
+    assert (checks.calls.provider.asked, len(asked["delivered"].tokens)) == ([], 1)
+    assert (checks.row["status"], checks.verdict) == ("PROCESSING", (None, []))
 
 
 @pytest.mark.parametrize(
@@ -173,165 +209,136 @@ def test_a_declared_refusal_is_on_record_and_asked_for_once(
         (SystemExit(), "fails with SystemExit"),
     ],
 )
-def test_a_broken_check_is_named_and_asked_again(
-    calls: Calls, provider: Provider, install: Install, answer: Any, why: str
-) -> None:
-    asked = install(limits=Approve(), delivered=answer)
-    calls.before("VerifyKyc")
+def test_a_broken_check_is_named_and_asked_again(checks: Checks, answer: Any, why: str) -> None:
+    asked = checks.pay(limits=Approve(), delivered=answer)
 
-    with pytest.raises(CheckUnavailable) as raised:
-        calls("VerifyKyc")
+    checks.stops(CheckUnavailable, f"^check delivered: {why}$")
 
-    assert (str(raised.value), provider.asked) == (f"check delivered: {why}", [])
-    assert calls.entries() == {"hold", "check:limits"}
+    assert checks.calls.provider.asked == []
+    assert checks.calls.entries() == {"hold", "check:limits"}
     asked["delivered"].answer = Approve()
-    calls("VerifyKyc")
-    assert (len(asked["limits"].tokens), calls.row()["verdict"], differs(calls)) == (1, "APPROVED", [])
+    checks.verify()
+    assert (len(asked["limits"].tokens), checks.verdict) == (1, ("APPROVED", []))
 
 
-def test_an_undeclared_wait_is_a_fault(
-    calls: Calls, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(delivered=Wait())
-    never = Check(name="delivered", refusals=(), ask=Asked(Wait()))
-    monkeypatch.setattr(of_stage, "installed", lambda: {"delivered": Installed(never)})
-    calls.before("VerifyKyc")
+def test_an_undeclared_wait_is_a_fault(checks: Checks) -> None:
+    checks.pay(delivered=Wait())
+    checks.declare(delivered=Check(name="delivered", refusals=(), ask=Asked(Wait())))
 
-    with pytest.raises(CheckUnavailable, match=r"^check delivered: waits, but declares no wait_seconds$"):
-        calls("VerifyKyc")
+    checks.stops(CheckUnavailable, r"^check delivered: waits, but declares no wait_seconds$")
 
 
-def test_a_check_that_blocks_is_cut_off_alone(
-    calls: Calls, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_blocks_is_cut_off_alone(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_checks, "SECONDS_MAX", 0.05)
     blocked = threading.Event()
-    asked = install(limits=Approve(), delivered=lambda payment: blocked.wait(60) and Approve())
-    calls.before("VerifyKyc")
+    asked = checks.pay(limits=Approve(), delivered=lambda payment: blocked.wait(60) and Approve())
 
     for _ in range(together.STUCK_MAX):
-        monkeypatch.setattr(_checks, "_circuits", Circuits())
-        with pytest.raises(CheckUnavailable, match=r"^check delivered: gave no answer in time$"):
-            calls("VerifyKyc")
-    with pytest.raises(CheckUnavailable, match=r"^check delivered: is not asked: 8 earlier calls are stuck$"):
-        calls("VerifyKyc")
+        checks.forget_failures()
+        checks.stops(CheckUnavailable, r"^check delivered: gave no answer in time$")
+    checks.stops(CheckUnavailable, r"^check delivered: is not asked: 8 earlier calls are stuck$")
 
-    assert (calls.entries(), len(asked["delivered"].tokens)) == ({"hold", "check:limits"}, 8)
+    assert (checks.calls.entries(), len(asked["delivered"].tokens)) == ({"hold", "check:limits"}, 8)
     blocked.set()
 
 
-def test_a_failing_check_is_left_alone_for_a_while(
-    calls: Calls, install: Install, later: Later, counted: Counted
-) -> None:
-    asked = install(delivered=OSError())
-    calls.before("VerifyKyc")
+def test_a_failing_check_is_left_alone_for_a_while(checks: Checks) -> None:
+    asked = checks.pay(delivered=OSError())
     for _ in range(FAILURES_MAX):
-        with pytest.raises(CheckUnavailable, match=r"fails with OSError$"):
-            calls("VerifyKyc")
-    assert counted()["Check.delivered.unavailable"] == FAILURES_MAX
+        checks.stops(CheckUnavailable, r"fails with OSError$")
+    assert checks.calls.counted()["Check.delivered.unavailable"] == FAILURES_MAX
 
-    with pytest.raises(CheckUnavailable, match=r"^check delivered: is not asked: its last calls failed$"):
-        calls("VerifyKyc")
-    later(seconds=10)
+    checks.stops(CheckUnavailable, r"^check delivered: is not asked: its last calls failed$")
+    checks.calls.later(seconds=10)
     for why in ("fails", "is not asked"):
-        with pytest.raises(CheckUnavailable, match=why):
-            calls("VerifyKyc")
-    later(seconds=20)
+        checks.stops(CheckUnavailable, why)
+    checks.calls.later(seconds=20)
     asked["delivered"].answer = Approve()
-    calls("VerifyKyc")
+    checks.verify()
 
-    assert (len(asked["delivered"].tokens), counted()["Check.delivered.approved"]) == (FAILURES_MAX + 2, 1)
+    assert len(asked["delivered"].tokens) == FAILURES_MAX + 2
+    assert checks.calls.counted()["Check.delivered.approved"] == 1
 
 
-def test_no_check_is_asked_too_late(calls: Calls, install: Install) -> None:
-    asked = install(delivered=Approve())
-    calls.before("VerifyKyc")
-    event = {"settlement": _dependencies.store.settlement(KEY).settlement.to_wire(_dependencies.config)}  # type: ignore[union-attr]
+def test_no_check_is_asked_too_late(checks: Checks) -> None:
+    asked = checks.pay(delivered=Approve())
 
     with pytest.raises(CheckUnavailable, match="too little"):
-        calls.handlers["VerifyKyc"](event, Context(iter([1_400])))
+        checks.calls.handlers["VerifyKyc"]({"settlement": WIRE}, Context(iter([1_400])))
 
     assert asked["delivered"].tokens == []
 
 
-def test_the_first_answer_of_two_calls_counts(calls: Calls, install: Install, meanwhile: Meanwhile) -> None:
-    asked = install(delivered=Approve())
-    calls.before("VerifyKyc")
+def test_the_first_answer_of_two_calls_counts(checks: Checks) -> None:
+    asked = checks.pay(delivered=Approve())
 
     def other() -> None:
         asked["delivered"].answer = Refuse("lost")
-        with pytest.raises(CheckRefused):
-            calls("VerifyKyc")
+        checks.stops(CheckRefused)
 
-    meanwhile(_dependencies.store, "put", other)
-    with pytest.raises(CheckRefused):
-        calls("VerifyKyc")
+    checks.during("put", other)
+    checks.stops(CheckRefused)
 
-    assert (calls.entry("check:delivered")["decision"], differs(calls)) == ("REFUSED", [])
+    assert (checks.calls.entry("check:delivered")["decision"], checks.differs) == ("REFUSED", [])
+
+
+def test_an_outage_of_kyc_keeps_the_approvals(checks: Checks) -> None:
+    asked = checks.pay(delivered=Approve())
+    checks.calls.provider.answer = KycUnavailable("kyc: dead")
+    for _ in range(2):
+        checks.stops(KycUnavailable)
+
+    assert len(asked["delivered"].tokens) == 1
 
 
 # The wait
 
 
-def test_a_wait_ends_a_fixed_time_after_the_hold(
-    calls: Calls, *, install: Install, provider: Provider, later: Later, counted: Counted
-) -> None:
-    install(limits=Approve(), delivered=Wait())
-    calls.before("VerifyKyc")
-    later(minutes=5)
-    counted()
+def test_a_wait_ends_a_fixed_time_after_the_hold(checks: Checks) -> None:
+    checks.pay(limits=Approve(), delivered=Wait())
+    checks.calls.later(minutes=5)
+    checks.calls.counted()
 
     for _ in range(2):
-        with pytest.raises(InReview, match=f"^check delivered: {KEY} waits for its callback$"):
-            calls("VerifyKyc")
+        checks.stops(InReview, f"^check delivered: {KEY} waits for its callback$")
 
-    row, ends = calls.row(), timestamp(NOW + timedelta(days=1))
+    row, ends = checks.row, timestamp(NOW + timedelta(days=1))
     assert (row["review"], row["deadline_at"], row["gsi1sk"]) == ("check:delivered", ends, ends)
-    assert (provider.asked, differs(calls)) == ([], [])
-    assert counted()["CheckWaits"] == 1
+    assert (checks.calls.provider.asked, checks.differs) == ([], [])
+    assert checks.calls.counted()["CheckWaits"] == 1
 
 
-def test_the_wait_that_ends_first_is_begun(
-    calls: Calls, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(delivered=Wait(), limits=Wait())
-    checks = dict(of_stage.installed())
-    checks["limits"] = Installed(replace(checks["limits"].check, wait_seconds=3_600))
-    monkeypatch.setattr(of_stage, "installed", lambda: checks)
-    calls.before("VerifyKyc")
+def test_the_wait_that_ends_first_is_begun(checks: Checks) -> None:
+    checks.pay(delivered=Wait(), limits=Wait())
+    installed = {name: one.check for name, one in of_stage.installed().items()}
+    checks.declare(**installed | {"limits": replace(installed["limits"], wait_seconds=3_600)})
 
-    with pytest.raises(InReview, match=r"^check limits: "):
-        calls("VerifyKyc")
+    checks.stops(InReview, r"^check limits: ")
 
-    assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(hours=1))
+    assert checks.row["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_time_is_over_ends_at_once(calls: Calls, later: Later, install: Install) -> None:
-    asked = install(delivered=OSError())
-    calls.before("VerifyKyc")
-    calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
-    with pytest.raises(CheckUnavailable):
-        calls("VerifyKyc")
+def test_a_wait_whose_time_is_over_ends_at_once(checks: Checks) -> None:
+    asked = checks.pay(delivered=OSError())
+    checks.calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
+    checks.stops(CheckUnavailable)
     asked["delivered"].answer = Wait()
 
-    later(days=2)
-    with pytest.raises(InReview):
-        calls("VerifyKyc")
+    checks.calls.later(days=2)
+    checks.stops(InReview)
 
-    assert calls.row()["deadline_at"] == timestamp(NOW + timedelta(days=1))
-    assert calls.recover_now()["action"] == "compensate"
+    assert checks.row["deadline_at"] == timestamp(NOW + timedelta(days=1))
+    assert checks.calls.recover_now()["action"] == "compensate"
 
 
-def test_a_callback_resumes_the_payment_and_commits_no_step(
-    waiting: Calls, *, functions: Functions, provider: Provider, later: Later
-) -> None:
-    before = waiting.row()
-    later()
+def test_a_callback_resumes_the_payment_and_commits_no_step(waiting: Checks) -> None:
+    before = waiting.row
+    waiting.calls.later()
 
-    answer = called_back(waiting, sent(evidence={"parcel": "1"}))
+    answer = waiting.hear(evidence={"parcel": "1"})
 
     assert answer == (200, {"check": "delivered", "decision": "APPROVED", "key": KEY})
-    assert waiting.row() == {name: before[name] for name in before if name != "review"} | {
+    assert waiting.row == {name: before[name] for name in before if name != "review"} | {
         "owner": OWNER,
         "owner_epoch": 1,
         "waits": 1,
@@ -340,186 +347,165 @@ def test_a_callback_resumes_the_payment_and_commits_no_step(
         "in_flight_since": LATER_AT,
         "gsi1sk": LATER_AT,
     }
-    assert waiting.entry("check:delivered") == {
+    assert waiting.calls.entry("check:delivered") == {
         "posted_at": LATER_AT,
         "decision": "APPROVED",
         "reason": "",
         "by_way": "callback",
         "evidence": '{"parcel": "1"}',
     }
-    assert (functions.sent, provider.asked, differs(waiting)) == ([RESUME], [], [])
-    waiting.recover_now(**RESUME)
-    waiting("VerifyKyc")
-    assert (provider.asked, waiting.row()["verdict"], differs(waiting)) == ([KEY], "APPROVED", [])
-    for state in ("ReleaseFunds", "CollectFee"):
-        waiting(state, claimed_at=CLAIMED_AT)
-    assert (waiting.row()["status"], differs(waiting)) == ("SETTLED", [])
+    assert (waiting.calls.functions.sent, waiting.calls.provider.asked) == ([RESUME], [])
+    assert waiting.differs == []
+    waiting.resume()
+    waiting.calls.run("VerifyKyc", "ReleaseFunds", "CollectFee")
+    assert (waiting.row["status"], waiting.verdict) == ("SETTLED", ("APPROVED", []))
 
 
-def test_a_refusing_callback_reverses_the_payment(waiting: Calls, later: Later) -> None:
-    later()
-    assert called_back(waiting, sent(decision="refuse", reason="lost"))[0] == 200
-    waiting.recover_now(**RESUME)
-
-    with pytest.raises(CheckRefused, match=r"^check delivered: lost$"):
-        waiting("VerifyKyc")
-
-    assert differs(waiting) == []
+def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Checks) -> None:
+    waiting.hear()
+    with waiting.calls.writes_nothing():
+        assert waiting.hear()[0] == 200
+    assert waiting.calls.functions.sent == [RESUME, RESUME]
 
 
-def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Calls, functions: Functions) -> None:
-    called_back(waiting, sent())
-    with waiting.writes_nothing():
-        assert called_back(waiting, sent())[0] == 200
-    assert functions.sent == [RESUME, RESUME]
+def test_a_refusing_callback_reverses_the_payment(waiting: Checks) -> None:
+    waiting.calls.later()
+    assert waiting.hear(decision="refuse", reason="lost")[0] == 200
+    waiting.resume()
+
+    waiting.stops(CheckRefused, r"^check delivered: lost$")
+
+    assert waiting.verdict == (None, [])
 
 
-def test_the_first_of_two_callbacks_counts(waiting: Calls, counted: Counted) -> None:
-    called_back(waiting, sent())
-    counted()
-    with waiting.writes_nothing():
-        status, content = called_back(waiting, sent(decision="refuse", reason="lost"))
+def test_the_first_of_two_callbacks_counts(waiting: Checks) -> None:
+    waiting.hear()
+    waiting.calls.counted()
+    with waiting.calls.writes_nothing():
+        status, content = waiting.hear(decision="refuse", reason="lost")
     assert (status, content["error"]) == (409, "IdempotencyConflict")
-    assert counted()["CheckConflict"] == 1
+    assert waiting.calls.counted()["CheckConflict"] == 1
 
 
-def test_a_callback_before_the_question_counts(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, provider: Provider
-) -> None:
-    asked = install(delivered=Wait())
-    calls.before("VerifyKyc")
+def test_a_callback_before_the_question_counts(checks: Checks) -> None:
+    asked = checks.pay(delivered=Wait())
 
-    assert called_back(calls, sent())[0] == 200
-    calls("VerifyKyc")
+    assert checks.hear()[0] == 200
+    checks.verify()
 
-    assert (asked["delivered"].tokens, calls.row()["verdict"]) == ([], "APPROVED")
-    assert differs(calls) == []
+    assert (asked["delivered"].tokens, checks.verdict) == ([], ("APPROVED", []))
 
 
-@pytest.fixture
-def meets(meanwhile: Meanwhile) -> Callable[[str, Callable[[], object]], None]:
-    """Let something happen within a call, just before the store's next call of this name."""
+def test_a_callback_while_the_wait_begins_counts_at_once(checks: Checks) -> None:
+    checks.pay(delivered=Wait())
+    checks.during("update", checks.hear)
 
-    def meets(name: str, happens: Callable[[], object]) -> None:
-        def act() -> None:
-            happens()
-            telemetry.count("StepCalled")  # the call in between has published the metrics of the outer one
+    checks.verify()
 
-        meanwhile(_dependencies.store, name, act)
-
-    return meets
+    assert ("review" in checks.row, checks.row["answered"]) == (False, {"delivered"})
+    assert checks.verdict == ("APPROVED", [])
 
 
-def test_a_callback_while_the_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
-    install(delivered=Wait())
-    calls.before("VerifyKyc")
-    meets("update", lambda: called_back(calls, sent()))
+@pytest.mark.parametrize("refusing", ["delivered", "limits"])
+def test_a_refusal_while_a_wait_begins_counts_at_once(checks: Checks, refusing: str) -> None:
+    checks.pay(delivered=Wait(), limits=Wait())
+    refusal = {"token": f"{KEY}:check:{refusing}", "decision": "refuse", "reason": "lost"}
+    checks.during("update", lambda: checks.hear(f"/{refusing}", **refusal))
 
-    calls("VerifyKyc")
+    checks.stops(CheckRefused, f"^check {refusing}: lost$")
 
-    row = calls.row()
-    assert ("review" in row, row["answered"], row["verdict"]) == (False, {"delivered"}, "APPROVED")
-    assert differs(calls) == []
+    assert ("review" in checks.row, checks.differs) == (False, [])
 
 
-def test_a_refusal_while_the_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
-    install(delivered=Wait())
-    calls.before("VerifyKyc")
-    meets("update", lambda: called_back(calls, sent(decision="refuse", reason="lost")))
+def test_a_wait_that_begins_within_a_callback_is_ended(checks: Checks) -> None:
+    checks.pay(delivered=Wait())
+    checks.during("transact", lambda: checks.stops(InReview))
 
-    with pytest.raises(CheckRefused):
-        calls("VerifyKyc")
+    assert checks.hear()[0] == 200
 
-    assert ("review" in calls.row(), differs(calls)) == (False, [])
-
-
-def test_a_wait_that_begins_within_a_callback_is_ended(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
-    install(delivered=Wait())
-    calls.before("VerifyKyc")
-
-    def begins() -> None:
-        with pytest.raises(InReview):
-            calls("VerifyKyc")
-
-    meets("transact", begins)
-
-    assert called_back(calls, sent())[0] == 200
-    row = calls.row()
+    row = checks.row
     assert ("review" in row, row["waits"], row["answered"]) == (False, 1, {"delivered"})
-    assert differs(calls) == []
+    assert checks.differs == []
 
 
-def test_a_callback_ends_only_its_own_checks_wait(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions
-) -> None:
-    install(delivered=Wait(), limits=Wait())
-    calls.before("VerifyKyc")
-    with pytest.raises(InReview, match=r"^check delivered"):
-        calls("VerifyKyc")
-    before = calls.row()
+def test_a_second_calls_refusal_ends_the_wait_for_another(checks: Checks) -> None:
+    """It lands after the first call's answers, and before its wait begins, or after that."""
+    asked = checks.pay(delivered=Wait(), limits=Wait())
 
-    assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits"))[0] == 200
+    def refuses() -> None:
+        asked["limits"].answer = Refuse("lost")
+        checks.stops(CheckRefused)
 
-    assert (calls.row(), differs(calls)) == (before | {"answered": {"limits"}}, [])
+    checks.during("update", refuses)
+    checks.stops(CheckRefused, r"^check limits: lost$")
+
+    assert ("review" in checks.row, checks.row["answered"], checks.differs) == (False, {"limits"}, [])
 
 
-def test_a_payment_that_waits_twice_is_proven(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, later: Later
-) -> None:
-    install(delivered=Wait(), limits=Wait())
-    calls.before("VerifyKyc")
+def test_an_approval_leaves_the_wait_for_another_check(checks: Checks) -> None:
+    checks.pay(delivered=Wait(), limits=Wait())
+    checks.stops(InReview, r"^check delivered")
+    before = checks.row
+
+    assert checks.hear_limits() == 200
+
+    assert (checks.row, checks.differs) == (before | {"answered": {"limits"}}, [])
+
+
+def test_a_refusal_ends_the_wait_for_another_check(checks: Checks) -> None:
+    checks.pay(delivered=Wait(), limits=Wait())
+    checks.stops(InReview, r"^check delivered")
+    checks.calls.later()
+
+    assert checks.hear_limits(decision="refuse", reason="lost") == 200
+
+    row = checks.row
+    assert ("review" in row, row["waits"], row["answered"]) == (False, 1, {"limits"})
+    assert checks.differs == []
+    checks.resume()
+    checks.stops(CheckRefused, r"^check limits: lost$")
+
+
+def test_a_payment_that_waits_twice_is_proven(checks: Checks) -> None:
+    checks.pay(delivered=Wait(), limits=Wait())
     for seconds, name in enumerate(("delivered", "limits"), 1):
-        with pytest.raises(InReview, match=f"^check {name}"):
-            calls("VerifyKyc")
-        later(seconds=seconds)
-        assert called_back(calls, sent(f"/{name}", token=f"{KEY}:check:{name}"))[0] == 200
-        calls.recover_now(**RESUME)
-        assert differs(calls) == []
-    calls("VerifyKyc")
+        checks.stops(InReview, f"^check {name}")
+        checks.calls.later(seconds=seconds)
+        assert checks.hear(f"/{name}", token=f"{KEY}:check:{name}")[0] == 200
+        checks.resume()
+        assert checks.differs == []
+    checks.verify()
 
-    assert (calls.row()["waits"], calls.row()["verdict"], differs(calls)) == (2, "APPROVED", [])
+    assert (checks.row["waits"], checks.verdict) == (2, ("APPROVED", []))
 
 
-def test_a_kyc_review_may_follow_a_wait(
-    waiting: Calls, provider: Provider, functions: Functions, later: Later
-) -> None:
-    later()
-    called_back(waiting, sent())
-    waiting.recover_now(**RESUME)
-    provider.answer = IN_REVIEW
-    with pytest.raises(InReview, match=r"^kyc: "):
-        waiting("VerifyKyc")
-    assert differs(waiting) == []
+def test_a_kyc_review_may_follow_a_wait(waiting: Checks) -> None:
+    waiting.calls.later()
+    waiting.hear()
+    waiting.resume()
+    waiting.calls.provider.answer = IN_REVIEW
+    waiting.stops(InReview, r"^kyc: ")
+    assert waiting.differs == []
 
-    assert waiting.decided(replace(signed, id="evt_9")())[0] == 200
+    assert waiting.calls.decided(replace(signed, id="evt_9")())[0] == 200
 
-    assert (waiting.row()["verdict"], differs(waiting)) == ("APPROVED", [])
+    assert waiting.verdict == ("APPROVED", [])
 
 
 @pytest.mark.parametrize(("decision", "status"), [("APPROVED", 409), ("REJECTED", 200)])
-def test_a_webhook_cannot_approve_before_the_checks(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, status: int
-) -> None:
-    install(delivered=Approve())
-    calls.before("VerifyKyc")
+def test_a_webhook_cannot_approve_before_the_checks(checks: Checks, decision: str, status: int) -> None:
+    checks.pay(delivered=Approve())
 
-    assert calls.decided(signed(decision=decision))[0] == status
+    assert checks.calls.decided(signed(decision=decision))[0] == status
 
-    assert "verify_at" not in calls.row()
+    assert "verify_at" not in checks.row
 
 
-def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Calls) -> None:
-    with waiting.writes_nothing():
-        status, content = waiting.decided(signed(reference="check:delivered"))
-    assert (status, content["message"][:9]) == (400, "reference")
-    with waiting.writes_nothing():
-        assert waiting.decided(signed(reference="ver_1"))[0] == 409
+def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Checks) -> None:
+    with waiting.calls.writes_nothing():
+        status, content = waiting.calls.decided(signed(reference="check:delivered"))
+        assert (status, content["message"][:9]) == (400, "reference")
+        assert waiting.calls.decided(signed(reference="ver_1"))[0] == 409
 
 
 @pytest.mark.parametrize(
@@ -543,176 +529,91 @@ def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Calls) -> None:
     ],
 )
 def test_a_strangers_or_malformed_callback_writes_nothing(
-    waiting: Calls, event: Callable[[], Any], status: int
+    waiting: Checks, event: Callable[[], Any], status: int
 ) -> None:
-    with waiting.writes_nothing():
-        assert called_back(waiting, event())[0] == status
+    with waiting.calls.writes_nothing():
+        assert waiting.hear_event(event())[0] == status
 
 
-def test_a_callback_after_the_end_is_fenced(waiting: Calls, later: Later, provider: Provider) -> None:
-    later()
-    called_back(waiting, sent())
-    waiting.recover_now(**RESUME)
-    provider.answer = REJECTED
-    with pytest.raises(Exception, match="rejected"):
-        waiting("VerifyKyc")
-    waiting.ledger.delete({"pk": f"EVIDENCE#{KEY}", "sk": TOKEN})
+def test_a_callback_after_the_end_is_fenced(waiting: Checks) -> None:
+    waiting.calls.later()
+    waiting.hear()
+    waiting.resume()
+    waiting.calls.provider.answer = REJECTED
+    waiting.stops(KycRejected)
+    waiting.calls.ledger.delete({"pk": f"EVIDENCE#{KEY}", "sk": TOKEN})
 
-    with waiting.writes_nothing():
-        assert called_back(waiting, sent())[0] == 409
-
-
-@pytest.mark.parametrize("decision", ["APPROVED", "REFUSED"])
-def test_a_refusal_ends_the_wait_for_another_check(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, decision: str, later: Later
-) -> None:
-    install(delivered=Wait(), limits=Wait())
-    calls.before("VerifyKyc")
-    with pytest.raises(InReview, match=r"^check delivered"):
-        calls("VerifyKyc")
-    later()
-    said = {"decision": "refuse", "reason": "lost"} if decision == "REFUSED" else {}
-
-    assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits", **said))[0] == 200
-
-    row = calls.row()
-    assert ("review" in row, row.get("waits")) == ((False, 1) if said else (True, None))
-    assert (row["answered"], differs(calls)) == ({"limits"}, [])
-    if said:
-        calls.recover_now(**RESUME)
-        with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
-            calls("VerifyKyc")
+    with waiting.calls.writes_nothing():
+        assert waiting.hear()[0] == 409
 
 
-def test_a_refusal_while_another_wait_begins_counts_at_once(
-    calls: Calls, *, install: Install, secrets: Secrets, functions: Functions, meets: Any
-) -> None:
-    install(delivered=Wait(), limits=Wait())
-    calls.before("VerifyKyc")
-    refusal = sent("/limits", token=f"{KEY}:check:limits", decision="refuse", reason="lost")
-    meets("update", lambda: called_back(calls, refusal))
-
-    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
-        calls("VerifyKyc")
-
-    assert ("review" in calls.row(), differs(calls)) == (False, [])
-
-
-def test_a_second_calls_refusal_ends_the_wait_for_another(
-    calls: Calls, *, install: Install, functions: Functions, meets: Any
-) -> None:
-    """It lands after the first call's answers, and before its wait begins, or after that."""
-    asked = install(delivered=Wait(), limits=Wait())
-    calls.before("VerifyKyc")
-
-    def refuses() -> None:
-        asked["limits"].answer = Refuse("lost")
-        with pytest.raises(CheckRefused):
-            calls("VerifyKyc")
-
-    meets("update", refuses)
-    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
-        calls("VerifyKyc")
-
-    assert ("review" in calls.row(), calls.row()["answered"], differs(calls)) == (False, {"limits"}, [])
-
-
-def test_a_senders_previous_secret_is_valid_for_a_time(waiting: Calls) -> None:
-    assert called_back(waiting, sent(caller=replace(signed, secret=PREVIOUS)))[0] == 200
+def test_a_senders_previous_secret_is_valid_for_a_time(waiting: Checks) -> None:
+    assert waiting.hear(caller=replace(signed, secret=PREVIOUS))[0] == 200
 
 
 # Changes of the stage's checks
 
 
-def test_an_added_check_is_for_new_payments_only(
-    calls: Calls, *, install: Install, provider: Provider, secrets: Secrets, functions: Functions
-) -> None:
-    install(delivered=Wait())
-    calls.before("VerifyKyc")
-    with pytest.raises(InReview):
-        calls("VerifyKyc")
-    asked = install(delivered=Wait(), limits=Refuse("lost"))
-    with calls.writes_nothing():
-        assert called_back(calls, sent("/limits", token=f"{KEY}:check:limits"))[0] == 404
+def test_an_added_check_is_for_new_payments_only(waiting: Checks) -> None:
+    asked = waiting.install(delivered=Wait(), limits=Refuse("lost"))
+    with waiting.calls.writes_nothing():
+        assert waiting.hear_limits() == 404
 
-    assert called_back(calls, sent())[0] == 200
-    calls.recover_now(**RESUME)
-    provider.answer = IN_REVIEW
-    with pytest.raises(InReview, match=r"^kyc: "):
-        calls("VerifyKyc")
-    assert calls.decided(replace(signed, id="evt_9")())[0] == 200
+    assert waiting.hear()[0] == 200
+    waiting.resume()
+    waiting.calls.provider.answer = IN_REVIEW
+    waiting.stops(InReview, r"^kyc: ")
+    assert waiting.calls.decided(replace(signed, id="evt_9")())[0] == 200
 
-    assert (asked["limits"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
+    assert (asked["limits"].tokens, waiting.verdict) == ([], ("APPROVED", []))
 
 
-def test_a_stages_first_check_is_for_new_payments_only(
-    calls: Calls, install: Install, provider: Provider
-) -> None:
-    calls.before("VerifyKyc")
-    asked = install(delivered=Refuse("lost"))
+def test_a_stages_first_check_is_for_new_payments_only(checks: Checks) -> None:
+    checks.calls.before("VerifyKyc")
+    asked = checks.install(delivered=Refuse("lost"))
 
-    calls("VerifyKyc")
+    checks.verify()
 
-    assert (asked["delivered"].tokens, calls.row()["verdict"], differs(calls)) == ([], "APPROVED", [])
+    assert (asked["delivered"].tokens, checks.verdict) == ([], ("APPROVED", []))
 
 
-def test_a_removed_check_is_still_demanded(calls: Calls, install: Install, provider: Provider) -> None:
-    install(limits=OSError(), delivered=Approve())
-    calls.before("VerifyKyc")
-    with pytest.raises(CheckUnavailable):
-        calls("VerifyKyc")
-    install()
+def test_a_removed_check_is_still_demanded(checks: Checks) -> None:
+    checks.pay(limits=OSError(), delivered=Approve())
+    checks.stops(CheckUnavailable)
+    checks.install()
 
-    with pytest.raises(CheckUnavailable, match=r"^check limits: this stage has none$"):
-        calls("VerifyKyc")
+    checks.stops(CheckUnavailable, r"^check limits: this stage has none$")
 
-    install(limits=Approve())
-    calls("VerifyKyc")
-    assert (provider.asked, calls.row()["verdict"], differs(calls)) == ([KEY], "APPROVED", [])
+    checks.install(limits=Approve())
+    checks.verify()
+    assert (checks.calls.provider.asked, checks.verdict) == ([KEY], ("APPROVED", []))
 
 
-def test_a_removed_checks_refusal_counts(calls: Calls, install: Install) -> None:
-    install(limits=Refuse("lost"))
-    calls.before("VerifyKyc")
-    with pytest.raises(CheckRefused):
-        calls("VerifyKyc")
-    install()
+def test_a_removed_checks_refusal_counts(checks: Checks) -> None:
+    checks.pay(limits=Refuse("lost"))
+    checks.stops(CheckRefused)
+    checks.install()
 
-    with pytest.raises(CheckRefused, match=r"^check limits: lost$"):
-        calls("VerifyKyc")
+    checks.stops(CheckRefused, r"^check limits: lost$")
 
 
-def test_the_end_of_a_wait_is_no_ending_review(waiting: Calls, later: Later, counted: Counted) -> None:
-    later(hours=23.5)
-    counted()
+def test_the_end_of_a_wait_is_no_ending_review(waiting: Checks) -> None:
+    waiting.calls.later(hours=23.5)
+    waiting.calls.counted()
 
-    waiting.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
+    waiting.calls.handlers["RecoverStalled"]({"partition": keys.LIMBO}, Context())
 
-    assert counted()["ReviewsEnding"] == 0
-
-
-def test_a_wait_for_a_removed_check_ends_at_its_deadline(
-    waiting: Calls, install: Install, later: Later
-) -> None:
-    install()
-    with pytest.raises(InReview, match=r"which this stage no longer has: it ends at its deadline$"):
-        waiting("VerifyKyc")
-
-    later(days=1, seconds=1)
-
-    assert waiting.recover_now()["action"] == "compensate"
-    assert differs(waiting) == []
+    assert waiting.calls.counted()["ReviewsEnding"] == 0
 
 
-def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, provider: Provider) -> None:
-    asked = install(delivered=Approve())
-    calls.before("VerifyKyc")
-    provider.answer = KycUnavailable("kyc: dead")
-    for _ in range(2):
-        with pytest.raises(KycUnavailable):
-            calls("VerifyKyc")
+def test_a_wait_for_a_removed_check_ends_at_its_deadline(waiting: Checks) -> None:
+    waiting.install()
+    waiting.stops(InReview, r"which this stage no longer has: it ends at its deadline$")
 
-    assert (len(asked["delivered"].tokens), KycDecision.REVIEW.value) == (1, "REVIEW")
+    waiting.calls.later(days=1, seconds=1)
+
+    assert waiting.calls.recover_now()["action"] == "compensate"
+    assert waiting.differs == []
 
 
 # The proof
@@ -729,46 +630,34 @@ def test_an_outage_of_kyc_keeps_the_approvals(calls: Calls, install: Install, pr
         ({"posted_at": "2026-11-20T13:00:00.000Z"}, "is in flight since"),
     ],
 )
-def test_the_proof_names_changed_evidence(
-    waiting: Calls, change: dict[str, str], finding: str, later: Later
-) -> None:
-    later()
-    called_back(waiting, sent())
-    waiting.recover_now(**RESUME)
-    waiting("VerifyKyc")
-    assert differs(waiting) == []
-    found = next(one for one in waiting.ledger.rows() if one["sk"] == TOKEN)
+def test_the_proof_names_changed_evidence(proven: Checks, change: dict[str, str], finding: str) -> None:
+    found = next(one for one in proven.calls.ledger.rows() if one["sk"] == TOKEN)
 
-    waiting.ledger.put(found | change)
+    proven.calls.ledger.put(found | change)
 
-    assert any(finding in one for one in differs(waiting)), differs(waiting)
+    assert any(finding in one for one in proven.differs), proven.differs
 
 
-def test_the_proof_demands_each_check(waiting: Calls, later: Later) -> None:
-    later()
-    called_back(waiting, sent())
-    waiting.recover_now(**RESUME)
-    waiting("VerifyKyc")
-
-    waiting.alter(checks={"delivered", "limits"})
-    assert differs(waiting) == ["its verdict is APPROVED, but the check limits has not approved"]
-    waiting.alter(checks={"limits"})
-    assert "the check delivered has answered, but was never demanded" in differs(waiting)
+def test_the_proof_demands_each_check(proven: Checks) -> None:
+    proven.calls.alter(checks={"delivered", "limits"})
+    assert proven.differs == ["its verdict is APPROVED, but the check limits has not approved"]
+    proven.calls.alter(checks={"limits"})
+    assert "the check delivered has answered, but was never demanded" in proven.differs
 
 
 @pytest.mark.parametrize("name", ["", "Limits", "limits delivered", "\x1b[2Jlimits", "x" * 31])
 @pytest.mark.parametrize("attribute", ["checks", "answered"])
-def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Calls, attribute: str, name: str) -> None:
-    waiting.alter(**{attribute: {name}})
+def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Checks, attribute: str, name: str) -> None:
+    waiting.calls.alter(**{attribute: {name}})
 
     with pytest.raises(MalformedRow, match=f"^{attribute} is no set of checks' names$"):
-        differs(waiting)
+        _ = waiting.differs
 
 
 @pytest.mark.parametrize("step", ["check", "check:", "check:Limits", "check:limits:1", "check:\x1b[2J"])
-def test_an_answer_of_no_check_is_malformed(waiting: Calls, step: str) -> None:
-    called_back(waiting, sent())
-    row = waiting.ledger.row(keys.evidence(KEY, "check:delivered"))
+def test_an_answer_of_no_check_is_malformed(waiting: Checks, step: str) -> None:
+    waiting.hear()
+    row = waiting.calls.ledger.row(keys.evidence(KEY, "check:delivered"))
     assert row
 
     with pytest.raises(MalformedRow, match=f"^step is {re.escape(repr(step))}$"):
@@ -776,12 +665,12 @@ def test_an_answer_of_no_check_is_malformed(waiting: Calls, step: str) -> None:
 
 
 @pytest.mark.parametrize("waits", [0, 2, "1"])
-def test_the_proof_counts_the_waits(waiting: Calls, waits: Any) -> None:
-    called_back(waiting, sent())
-    waiting.alter(waits=waits)
+def test_the_proof_counts_the_waits(waiting: Checks, waits: Any) -> None:
+    waiting.hear()
+    waiting.calls.alter(waits=waits)
 
     with pytest.raises((AssertionError, MalformedRow)):
-        assert differs(waiting) == []
+        assert waiting.differs == []
 
 
 @pytest.mark.parametrize(
@@ -796,9 +685,9 @@ def test_the_proof_counts_the_waits(waiting: Calls, waits: Any) -> None:
         {"evidence": "[]"},
     ],
 )
-def test_the_proof_names_malformed_evidence(waiting: Calls, change: dict[str, Any]) -> None:
-    called_back(waiting, sent(decision="refuse", reason="lost"))
-    found = next(one for one in waiting.ledger.rows() if one["sk"] == TOKEN)
+def test_the_proof_names_malformed_evidence(waiting: Checks, change: dict[str, Any]) -> None:
+    waiting.hear(decision="refuse", reason="lost")
+    found = next(one for one in waiting.calls.ledger.rows() if one["sk"] == TOKEN)
     rows.evidence(found)
 
     with pytest.raises(MalformedRow):

@@ -4,17 +4,15 @@ from typing import Any
 import pytest
 
 from handlers import _dependencies
-from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StepFenced, StoreUnavailable
-from settlement.core.model.status import Status
-from tests.handlers.conftest import Counted, Later, Meanwhile
+from settlement.core.model.errors import AlreadyClaimed, DeadlineExceeded, StoreUnavailable
+from tests.handlers.conftest import Calls
 from tests.world import posting
 from tests.world.constants import KEY, LATER_AT, NONCE, OTHER_CONTENT, WIRE, WITHOUT_FEE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import Context
 from tests.world.posting import NAMELESS
 from tests.world.reading import Answer, answer
-from tests.world.services import Died, Functions, signed, throttled, unanswered
-from tests.world.step_functions import StepFunctions
+from tests.world.services import Died, throttled, unanswered
 
 COMPENSATOR = f"{KEY}-c1-{NONCE}"
 Cancel = Callable[..., Answer]
@@ -37,23 +35,16 @@ def refusal(found: Answer) -> tuple[int, str]:
     return found.status, found.content["error"]
 
 
-def give_back(calls: Calls, functions: Functions) -> None:
-    """Let recovery and its execution carry out the cancellation."""
-    assert [calls.recover_now(**event)["execution"] for event in functions.sent] == [COMPENSATOR]
-    found = calls.begin_as(COMPENSATOR, {"settlement": WIRE})
-    calls.unwind(found)
-
-
 # Before the hold
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"1"'}])
 def test_a_claimed_payment_is_rejected_for_good(
-    calls: Calls, cancel: Cancel, functions: Functions, counted: Counted, body: Any, headers: dict[str, str]
+    calls: Calls, cancel: Cancel, body: Any, headers: dict[str, str]
 ) -> None:
     execution = calls.claimed()
-    counted()
+    calls.counted()
 
     cancelled = cancel(body, **headers)
 
@@ -61,98 +52,34 @@ def test_a_claimed_payment_is_rejected_for_good(
     assert cancelled.headers["etag"] == '"2"'
     assert cancelled.headers["location"] == f"/settlements/{KEY}"
     assert cancelled.content["next"]["action"] == "new_key"
-    assert counted() == {"StepCalled": 1, "Rejected": 1}
+    assert calls.counted() == {"StepCalled": 1, "Rejected": 1}
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
         calls("HoldFunds", execution=execution)
-    assert functions.sent == []
-
-
-def test_a_hold_that_is_under_way_meets_the_cancellation(
-    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
-) -> None:
-    execution = calls.claimed()
-    meanwhile(_dependencies.store, "commit", cancel)
-
-    with pytest.raises(StepFenced, match="REJECTED"):
-        calls("HoldFunds", execution=execution)
-
-    assert calls.account("alice")["available"] == 10_000
-    assert calls.entries() == set()
-
-
-def test_a_cancellation_meets_a_hold_that_comes_between(
-    calls: Calls, cancel: Cancel, meanwhile: Meanwhile
-) -> None:
-    execution = calls.claimed()
-    meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=execution))
-
-    late = cancel()
-
-    assert refusal(late) == (409, "NotCancellable")
-    assert calls.account("alice")["available"] == 5_180
+    assert calls.functions.sent == []
 
 
 # In review
 
 
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"2"'}])
-def test_a_payment_in_review_is_given_back(
-    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, headers: dict[str, str]
-) -> None:
-    before = in_review.row()
-    later()
+def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, headers: dict[str, str]) -> None:
+    in_review.later()
 
     cancelled = cancel(**headers)
 
     assert told(cancelled) == (202, "COMPENSATING", "Cancelled")
-    assert in_review.row() == before | {
-        "status": "COMPENSATING",
-        "failure": cancelled.content["failure"],
-        "reversed_for": cancelled.content["failure"],
-        "resolutions": 0,
-        "in_flight_since": LATER_AT,
-        "gsi1sk": LATER_AT,
-        "sequence": 3,
-    }
-    assert functions.sent == [{"key": KEY, "owner": "execution-1"}]
-    give_back(in_review, functions)
+    row = in_review.row()
+    assert (row["status"], row["gsi1sk"], row["sequence"]) == ("COMPENSATING", LATER_AT, 3)
+    assert row["reversed_for"] == cancelled.content["failure"]
+    assert in_review.functions.sent == [{"key": KEY, "owner": "execution-1"}]
+    assert in_review.recover_now(**in_review.functions.sent[0])["execution"] == COMPENSATOR
+    in_review.unwind(in_review.begin_as(COMPENSATOR, {"settlement": WIRE}))
     assert told(cancel(**headers)) == (200, "COMPENSATED", "Cancelled")
     assert in_review.account("alice")["available"] == 10_000
 
 
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-@pytest.mark.parametrize("seconds_behind", [0, 120])
-def test_a_verdict_after_the_cancellation_is_refused_by_any_clock(
-    in_review: Calls, cancel: Cancel, functions: Functions, later: Later, decision: str, seconds_behind: int
-) -> None:
-    later(seconds=120)
-    cancel()
-    later(seconds=120 - seconds_behind)
-
-    with in_review.writes_nothing():
-        status, content = in_review.decided(signed(decision=decision))
-
-    assert (status, content["error"]) == (409, "StepFenced")
-    assert content["message"].startswith("verify: the settlement is COMPENSATING")
-    assert len(functions.sent) == 1
-
-
-@pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_a_cancellation_after_the_verdict_is_refused(
-    in_review: Calls, cancel: Cancel, meanwhile: Meanwhile, decision: str
-) -> None:
-    """The verdict comes between the read and the write."""
-    meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed(decision=decision)))
-
-    late = cancel()
-
-    assert refusal(late) == (409, "NotCancellable")
-    assert "the hold has committed, and the payment is not in review" in late.content["message"]
-    assert in_review.row()["verdict"] == decision
-
-
 def test_two_at_once_cancel_once_and_hear_the_same(
-    in_review: Calls, cancel: Cancel, functions: Functions, monkeypatch: pytest.MonkeyPatch
+    in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have read the payment in review."""
     seen = _dependencies.store.settlement(KEY)
@@ -162,89 +89,63 @@ def test_two_at_once_cancel_once_and_hear_the_same(
 
     assert told(first) == told(second) == (202, "COMPENSATING", "Cancelled")
     assert in_review.row()["sequence"] == 3
-    assert functions.sent[0] == functions.sent[1]
-    in_review.recover_now(**functions.sent[0])
+    assert in_review.functions.sent[0] == in_review.functions.sent[1]
+    in_review.recover_now(**in_review.functions.sent[0])
     with in_review.writes_nothing():
-        assert in_review.recover_now(**functions.sent[1])["action"] == "none"
+        assert in_review.recover_now(**in_review.functions.sent[1])["action"] == "none"
 
 
 def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
-    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
+    in_review: Calls, cancel: Cancel
 ) -> None:
     cancel()
     with in_review.writes_nothing():
         assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
-    in_review.recover_now(**functions.sent[-1])
+    in_review.recover_now(**in_review.functions.sent[-1])
 
     with in_review.writes_nothing():
         repeated = cancel()
 
     assert repeated.content["replayed"] is True
-    assert len(functions.sent) == 2
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+    assert len(in_review.functions.sent) == 2
+    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
-@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "unanswered"])
+@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered(), Died()], ids=repr)
 def test_a_request_to_recovery_that_is_lost_changes_no_answer(
-    in_review: Calls,
-    cancel: Cancel,
-    *,
-    functions: Functions,
-    step_functions: StepFunctions,
-    counted: Counted,
-    failing: BaseException,
+    in_review: Calls, cancel: Cancel, failing: BaseException
 ) -> None:
-    functions.failing = failing
-    counted()
+    in_review.functions.failing = failing
+    in_review.counted()
 
-    assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+    if isinstance(failing, Died):
+        with pytest.raises(Died):
+            cancel()
+    else:
+        assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
+        assert in_review.counted() == {"StepCalled": 1, "StartUnavailable": 1}
 
-    assert counted() == {"StepCalled": 1, "StartUnavailable": 1}
     in_review.recover()
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
-
-
-def test_a_cancellation_whose_function_died_after_its_write_is_recovered(
-    in_review: Calls, cancel: Cancel, functions: Functions, step_functions: StepFunctions
-) -> None:
-    functions.failing = Died()
-
-    with pytest.raises(Died):
-        cancel()
-    in_review.recover()
-
     assert in_review.row()["owner"] == COMPENSATOR
-    assert [name for _, name, _ in step_functions.started] == [COMPENSATOR]
+    assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
-def test_an_unanswered_write_is_503_and_its_repetition_is_answered(
-    in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = _dependencies.store.update
-
-    def loses_its_answer(write: Any) -> Any:
-        real(write)
-        monkeypatch.setattr(_dependencies.store, "update", real)
-        raise StoreUnavailable("DynamoDB: no answer")
-
-    monkeypatch.setattr(_dependencies.store, "update", loses_its_answer)
-
-    assert refusal(cancel()) == (503, "StoreUnavailable")
+def test_an_unanswered_write_is_503_and_its_repetition_is_answered(in_review: Calls, cancel: Cancel) -> None:
+    with in_review.fails("update", StoreUnavailable("DynamoDB: no answer"), after=True):
+        assert refusal(cancel()) == (503, "StoreUnavailable")
 
     assert told(cancel(if_match='"2"')) == (202, "COMPENSATING", "Cancelled")
     assert in_review.row()["sequence"] == 3
 
 
-def test_a_review_expired_by_recovery_is_still_cancelled(
-    in_review: Calls, cancel: Cancel, later: Later, step_functions: StepFunctions
-) -> None:
+def test_a_review_expired_by_recovery_is_still_cancelled(in_review: Calls, cancel: Cancel) -> None:
     """Recovery's expiry stays the reason, and one execution gives the amount back."""
-    later(days=2)
+    in_review.later(days=2)
     in_review.recover()
 
     assert told(cancel()) == (202, "COMPENSATING", "Cancelled")
 
-    ((_, execution, data),) = step_functions.started
+    ((_, execution, data),) = in_review.step_functions.started
     in_review.unwind(in_review.begin_as(execution, data))
     assert told(cancel()) == (200, "COMPENSATED", "Cancelled")
 
@@ -252,76 +153,35 @@ def test_a_review_expired_by_recovery_is_still_cancelled(
 # After the hold, outside a review
 
 
+def test_a_held_payment_outside_review_is_refused_with_advice(calls: Calls, cancel: Cancel) -> None:
+    calls.after("HoldFunds")
+
+    with calls.writes_nothing():
+        refused = cancel()
+
+    assert refusal(refused) == (409, "NotCancellable")
+    advice = "wait for its outcome; once it is SETTLED, a person's order reverses it"
+    assert refused.content["message"].endswith(advice)
+    assert calls.functions.sent == []
+
+
 @pytest.mark.parametrize(
-    ("state", "advice"),
+    ("body", "headers", "refused"),
     [
-        ("HoldFunds", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
-        ("VerifyKyc", "wait for its outcome; once it is SETTLED, a person's order reverses it"),
-        ("ReleaseFunds", "the payee is paid; once it is SETTLED, a person's order reverses it"),
-        (
-            "CollectFee",
-            "the payment is SETTLED: it is too late to cancel;"
-            " a person's order reverses what has not been given back",
-        ),
+        (NAMELESS, {"if_match": '"1"'}, (412, "SequenceChanged")),
+        (OTHER_CONTENT[0], {}, (409, "IdempotencyConflict")),
     ],
 )
-def test_a_held_payment_outside_review_is_refused_with_advice(
-    calls: Calls, cancel: Cancel, functions: Functions, state: str, advice: str
-) -> None:
-    calls.after(state)
-
-    with calls.writes_nothing():
-        refused = cancel()
-
-    assert refusal(refused) == (409, "NotCancellable")
-    assert refused.content["message"].endswith(advice)
-    assert functions.sent == []
-
-
-@pytest.mark.parametrize(
-    "status", [Status.COMPENSATING, Status.COMPENSATED, Status.LIMBO, Status.REJECTED, Status.SETTLED]
-)
-def test_a_payment_that_ends_otherwise_is_refused(in_review: Calls, cancel: Cancel, status: Status) -> None:
-    """The review stays on the row of a payment reversed during it."""
-    in_review.alter(status=status, failure={"step": "verify", "error": "DeadlineExceeded", "cause": "late"})
-
-    with in_review.writes_nothing():
-        refused = cancel()
-
-    assert refusal(refused) == (409, "NotCancellable")
-    assert f"the payment is {status}: " in refused.content["message"]
-
-
-@pytest.mark.parametrize("seen", ["0", "1", "3"])
-def test_another_sequence_than_the_rows_is_412(in_review: Calls, cancel: Cancel, seen: str) -> None:
-    with in_review.writes_nothing():
-        refused = cancel(if_match=f'"{seen}"')
-
-    assert refusal(refused) == (412, "SequenceChanged")
-    assert f"the sequence is 2, and not {seen}" in refused.content["message"]
-
-
-@pytest.mark.parametrize("body", OTHER_CONTENT)
-def test_a_caller_with_another_request_cannot_cancel_this_one(
-    in_review: Calls, cancel: Cancel, body: Any
+def test_a_call_about_another_request_or_version_is_refused(
+    in_review: Calls, cancel: Cancel, body: Any, headers: dict[str, str], refused: tuple[int, str]
 ) -> None:
     with in_review.writes_nothing():
-        refused = cancel(body)
-
-    assert refused.status in (400, 409)  # of a currency that the stage has not, it is the first
-    assert refused.content["error"] in ("InvalidRequest", "IdempotencyConflict")
+        assert refusal(cancel(body, **headers)) == refused
 
 
-def test_an_unclaimed_key_is_404_and_stays_free(calls: Calls, cancel: Cancel) -> None:
-    calls.before("HoldFunds")
-
+def test_an_unclaimed_key_is_404(calls: Calls, cancel: Cancel) -> None:
     with calls.writes_nothing():
-        refused = cancel()
-
-    assert refusal(refused) == (404, "SettlementNotFound")
-    for state in FORWARD:
-        calls(state, claimed_at=LATER_AT)
-    assert calls.row()["status"] == "SETTLED"
+        assert refusal(cancel()) == (404, "SettlementNotFound")
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,12 @@ from settlement.core.model.request import KEY as KEY_PATTERN
 from settlement.core.model.request import STARTED_BY
 from settlement.journal.sealed_journal import SealedJournal
 from settlement.reading import queries as reading
+from tests.handlers.conftest import Calls
 from tests.handlers.reading.test_read_settlements import Clock, clock
 from tests.world.constants import KEY, OTHER_CONTENT, WIRE
 from tests.world.contracts import CONTRACTS, checked_outcome, schema
 from tests.world.environment import NOW
-from tests.world.functions import HANDLERS, Calls, Context
+from tests.world.functions import HANDLERS, Context
 from tests.world.ledger import Ledger
 from tests.world.memory_s3 import MemoryS3
 from tests.world.posting import NAMELESS

@@ -3,35 +3,36 @@ import json
 import pytest
 
 from settlement.core.model.errors import InvalidRequest, StartUnavailable
+from tests.handlers.conftest import Calls
 from tests.world.constants import ORDER
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.orders import request
-from tests.world.services import Functions, throttled
+from tests.world.services import throttled
 
 CLOSED = {"circuit": "kyc", "state": "CLOSED", "probe": "health"}
 
 
-def test_a_probe_is_asked_of_verify_kyc_alone(calls: Calls, functions: Functions) -> None:
-    functions.answers = lambda event: CLOSED
+def test_a_probe_is_asked_of_verify_kyc_alone(calls: Calls) -> None:
+    calls.functions.answers = lambda event: CLOSED
 
     with calls.writes_nothing():
         answer = calls.order("probe", {"by": ORDER["by"]})
 
     assert answer == CLOSED
-    assert functions.sent == [{"check": "now"}]
+    assert calls.functions.sent == [{"check": "now"}]
 
 
-def test_a_probe_has_no_fields(calls: Calls, functions: Functions) -> None:
+def test_a_probe_has_no_fields(calls: Calls) -> None:
     with pytest.raises(
         InvalidRequest, match=r"^order: must be an empty JSON object, as a probe has no fields$"
     ):
         calls.order("probe", {"by": ORDER["by"], "key": "x"})
 
-    assert functions.sent == []
+    assert calls.functions.sent == []
 
 
-def test_a_probe_without_an_answer_may_be_ordered_again(calls: Calls, functions: Functions) -> None:
-    functions.failing = throttled("Invoke")
+def test_a_probe_without_an_answer_may_be_ordered_again(calls: Calls) -> None:
+    calls.functions.failing = throttled("Invoke")
 
     answer = calls.handlers["TakeOrder"](request("probe", {}, ORDER["by"]), Context())
 

@@ -15,10 +15,9 @@ from botocore.exceptions import EndpointConnectionError
 from handlers.kyc import _provider as _kyc
 from settlement.core.model.errors import KycUnavailable
 from settlement.kyc import shared_secrets as _secrets
-from tests.handlers.conftest import Counted
+from tests.handlers.conftest import Calls
 from tests.handlers.kyc.provider_stage import Stage, stage
 from tests.world.environment import NOW
-from tests.world.functions import Calls
 from tests.world.services import (
     API_KEY,
     NEW_API_KEY,
@@ -30,7 +29,6 @@ from tests.world.services import (
     throttled,
     unanswered,
 )
-from tests.world.step_functions import StepFunctions
 
 UNREADABLE = [
     pytest.param(throttled("GetSecretValue"), "secret: GetParameterError", id="throttled"),
@@ -54,9 +52,7 @@ LATER = "2026-11-21T13:00:00+01:00"
 
 
 @pytest.fixture
-def kyc(
-    calls: Calls, secrets: Secrets, step_functions: StepFunctions, monkeypatch: pytest.MonkeyPatch
-) -> Stage:
+def kyc(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """A held settlement, with the real provider client."""
     made = stage(calls.ledger, monkeypatch)
     monkeypatch.setattr(_kyc, "ask", made.ask)
@@ -85,18 +81,18 @@ def cached_until(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     ],
 )
 def test_an_unreadable_api_key_is_counted_with_each_call(
-    calls: Calls, kyc: Stage, secrets: Secrets, counted: Counted, content: Any, message: str
+    calls: Calls, kyc: Stage, content: Any, message: str
 ) -> None:
-    secrets.content = content
-    counted()
+    calls.secrets.content = content
+    calls.counted()
 
     for _ in range(2):
         with calls.writes_nothing(), pytest.raises(KycUnavailable) as refused:
             calls("VerifyKyc")
         assert str(refused.value) == message
-        assert counted() == REFUSED
+        assert calls.counted() == REFUSED
 
-    assert (kyc.sent, set(secrets.read)) == ([], {CREDENTIALS})
+    assert (kyc.sent, kyc.circuit(), set(calls.secrets.read)) == ([], {}, {CREDENTIALS})
 
 
 @pytest.mark.parametrize(
@@ -111,15 +107,10 @@ def test_an_unreadable_api_key_is_counted_with_each_call(
     ],
 )
 def test_an_unreadable_or_unusable_signing_secret_is_counted_each_call(
-    in_review: Calls,
-    step_functions: StepFunctions,
-    secrets: Secrets,
-    counted: Counted,
-    content: Any,
-    message: str,
+    in_review: Calls, content: Any, message: str
 ) -> None:
-    kept, secrets.content = secrets.content, content
-    counted()
+    kept, in_review.secrets.content = in_review.secrets.content, content
+    in_review.counted()
 
     for _ in range(2):
         with in_review.writes_nothing():
@@ -127,10 +118,10 @@ def test_an_unreadable_or_unusable_signing_secret_is_counted_each_call(
         assert (status, answer["error"]) == (503, "KycUnavailable")
         assert answer["message"] == (message or answer["message"])
         assert "canary" not in answer["message"]
-        assert counted() == REFUSED
+        assert in_review.counted() == REFUSED
 
-    assert (set(secrets.read), step_functions.called) == ({SIGNING}, [])
-    secrets.content = kept
+    assert (set(in_review.secrets.read), in_review.step_functions.called) == ({SIGNING}, [])
+    in_review.secrets.content = kept
     if message in (
         "secret: GetParameterError",
         "secret: TransformParameterError",
@@ -151,17 +142,17 @@ BAD_PREVIOUS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("bad", BAD_PREVIOUS)
 def test_an_unusable_previous_secret_is_reported_without_stopping_the_current(
-    in_review: Calls, secrets: Secrets, counted: Counted, log: io.StringIO, bad: dict[str, Any]
+    in_review: Calls, log: io.StringIO, bad: dict[str, Any]
 ) -> None:
-    secrets.content = {"current": SECRET} | bad
-    counted()
+    in_review.secrets.content = {"current": SECRET} | bad
+    in_review.counted()
 
     by_previous = in_review.decided(replace(signed, secret=PREVIOUS)())
     by_current = in_review.decided(signed())
 
     assert (by_previous[0], by_previous[1]["error"]) == (401, "SignatureRefused")
     assert by_current[0] == 200
-    assert counted() == {"StepCalled": 2, "KycSecretUnreadable": 2, "SignatureRefused": 1}
+    assert in_review.counted() == {"StepCalled": 2, "KycSecretUnreadable": 2, "SignatureRefused": 1}
     told = [json.loads(line) for line in log.getvalue().splitlines() if "unusable" in line]
     expected = (
         (NO_END,) if bad["previous"] == PREVIOUS else ("signing secret: must be base64 of at least 24 bytes",)
@@ -170,27 +161,23 @@ def test_an_unusable_previous_secret_is_reported_without_stopping_the_current(
     assert "canary" not in log.getvalue()
 
 
-def test_an_unusable_current_secret_does_not_stop_the_previous_one(
-    in_review: Calls, secrets: Secrets, counted: Counted
-) -> None:
-    secrets.content = {"current": "whsec_", "previous": PREVIOUS, "previous_until": LATER}
-    counted()
+def test_an_unusable_current_secret_does_not_stop_the_previous_one(in_review: Calls) -> None:
+    in_review.secrets.content = {"current": "whsec_", "previous": PREVIOUS, "previous_until": LATER}
+    in_review.counted()
 
     assert in_review.decided(replace(signed, secret=PREVIOUS)())[0] == 200
 
-    assert counted() == {"StepCalled": 1, "KycSecretUnreadable": 1}
+    assert in_review.counted() == {"StepCalled": 1, "KycSecretUnreadable": 1}
 
 
-def test_secrets_that_can_be_read_are_not_counted(
-    calls: Calls, kyc: Stage, secrets: Secrets, counted: Counted
-) -> None:
-    counted()
+def test_secrets_that_can_be_read_are_not_counted(calls: Calls, kyc: Stage) -> None:
+    calls.counted()
 
     calls("VerifyKyc")
     assert calls.decided(signed())[0] == 200
 
-    assert counted() == {"StepCalled": 2, "KycCircuit": 0}
-    assert (secrets.read, kyc.sent) == ([CREDENTIALS, SIGNING], [API_KEY])
+    assert calls.counted() == {"StepCalled": 2, "KycCircuit": 0}
+    assert (calls.secrets.read, kyc.sent) == ([CREDENTIALS, SIGNING], [API_KEY])
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settlement.core import telemetry
 from settlement.core.ledger import keys
@@ -25,10 +23,9 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.timestamps import timestamp
 from settlement.core.model.verdict import Verdict
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.world.constants import CLAIMED_AT, KEY, LATER_AT, REJECTED_BY_KYC, WIRE
 from tests.world.environment import NOW
-from tests.world.functions import Calls
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED, Provider
 from tests.world.services import OWNER, Died, signed
 
@@ -66,16 +63,10 @@ def outcome(calls: Calls) -> str:
     return "approved"
 
 
-def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def die_between(calls: Calls) -> None:
     """Make VerifyKyc die after the evidence and before the row's verdict."""
-
-    def dies(write: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(_dependencies.store, "update", dies)
-        with pytest.raises(Died):
-            calls("VerifyKyc")
+    with calls.fails("update", Died()), pytest.raises(Died):
+        calls("VerifyKyc")
     assert "verify" in calls.entries()
     assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
@@ -83,24 +74,22 @@ def die_between(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
 # The question
 
 
-def test_the_first_call_records_the_verdict_at_the_answers_time(
-    calls: Calls, provider: Provider, later: Later
-) -> None:
+def test_the_first_call_records_the_verdict_at_the_answers_time(calls: Calls) -> None:
     calls.before("VerifyKyc")
     before = calls.row()
-    provider.meanwhile = later
+    calls.provider.meanwhile = calls.later
 
     assert outcome(calls) == "approved"
 
     assert calls.ledger.row({"pk": f"EVIDENCE#{KEY}", "sk": f"{KEY}:verify"})
     assert calls.entry("verify") == EVIDENCE | {"posted_at": LATER_AT}
     assert calls.row() == before | {"verify_at": LATER_AT, "verdict": "APPROVED", "sequence": 2}
-    assert provider.asked == [KEY]
+    assert calls.provider.asked == [KEY]
 
 
-def test_a_rejection_is_recorded_and_does_not_commit_the_step(calls: Calls, provider: Provider) -> None:
+def test_a_rejection_is_recorded_and_does_not_commit_the_step(calls: Calls) -> None:
     calls.before("VerifyKyc")
-    provider.answer = REJECTED
+    calls.provider.answer = REJECTED
 
     with pytest.raises(KycRejected, match=r"^kyc: rejected by the provider; its reference is ver_1$"):
         calls("VerifyKyc")
@@ -110,13 +99,11 @@ def test_a_rejection_is_recorded_and_does_not_commit_the_step(calls: Calls, prov
     assert calls.entry("verify")["decision"] == "REJECTED"
 
 
-def test_a_review_requested_once_keeps_the_settlement_until_its_end(
-    calls: Calls, provider: Provider, counted: Counted, later: Later
-) -> None:
+def test_a_review_requested_once_keeps_the_settlement_until_its_end(calls: Calls) -> None:
     calls.before("VerifyKyc")
     before = calls.row()
-    provider.answer, provider.meanwhile = IN_REVIEW, later
-    counted()
+    calls.provider.answer, calls.provider.meanwhile = IN_REVIEW, calls.later
+    calls.counted()
 
     with pytest.raises(InReview, match=f"^kyc: {KEY} waits for a reviewer's decision$"):
         calls("VerifyKyc")
@@ -124,85 +111,79 @@ def test_a_review_requested_once_keeps_the_settlement_until_its_end(
     ends = "2026-11-21T12:00:07.123Z"  # a day after the answer
     assert calls.row() == before | {"review": "ver_1", "sequence": 2} | dict.fromkeys(UNTIL, ends)
     assert calls.entries() == {"hold"}
-    assert counted() == {"StepCalled": 1, "KycReview": 1, "InReview": 1}
-    provider.answer = APPROVED
-    later(hours=23)
+    assert calls.counted() == {"StepCalled": 1, "KycReview": 1, "InReview": 1}
+    calls.provider.answer = APPROVED
+    calls.later(hours=23)
     with calls.writes_nothing():
         assert outcome(calls) == "InReview"
-    assert (provider.asked, counted()) == ([KEY], {"StepCalled": 1, "KycReview": 1, "InReview": 1})
+    assert (calls.provider.asked, calls.counted()) == (
+        [KEY],
+        {"StepCalled": 1, "KycReview": 1, "InReview": 1},
+    )
 
 
 @pytest.mark.parametrize(
     "error", [DEAD, KycCircuitOpen("kyc: not asked"), KycRequestRefused("kyc: refused with status 422")]
 )
 def test_a_missing_verdict_writes_nothing_and_is_asked_for_again(
-    calls: Calls, provider: Provider, error: SettlementError
+    calls: Calls, error: SettlementError
 ) -> None:
     calls.before("VerifyKyc")
-    provider.answer = error
+    calls.provider.answer = error
     with calls.writes_nothing(), pytest.raises(type(error)):
         calls("VerifyKyc")
-    provider.answer = APPROVED
+    calls.provider.answer = APPROVED
 
     assert outcome(calls) == "approved"
 
-    assert provider.asked == [KEY, KEY]
+    assert calls.provider.asked == [KEY, KEY]
 
 
 @pytest.mark.parametrize("verdict", [APPROVED, REJECTED])
 @pytest.mark.parametrize("answer", [DEAD, *ANSWERS])
 def test_a_verdict_is_replayed_for_ever_without_a_question(
-    calls: Calls,
-    *,
-    provider: Provider,
-    later: Later,
-    counted: Counted,
-    verdict: Verdict,
-    answer: Verdict | Exception,
+    calls: Calls, verdict: Verdict, answer: Verdict | Exception
 ) -> None:
     calls.before("VerifyKyc")
-    provider.answer = verdict
+    calls.provider.answer = verdict
     first = outcome(calls)
-    provider.answer = answer
-    later(days=400)
-    counted()
+    calls.provider.answer = answer
+    calls.later(days=400)
+    calls.counted()
 
     with calls.writes_nothing():
         assert outcome(calls) == first
 
-    assert provider.asked == [KEY]
+    assert calls.provider.asked == [KEY]
     rejected = {} if verdict is APPROVED else {"KycRejected": 1}
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **rejected}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1, **rejected}
 
 
 @pytest.mark.parametrize("review", [{}, {"review": "ver_1"}])
-def test_the_provider_is_asked_only_between_hold_and_deadline(
-    calls: Calls, provider: Provider, later: Later, review: dict[str, str]
-) -> None:
+def test_the_provider_is_asked_only_between_hold_and_deadline(calls: Calls, review: dict[str, str]) -> None:
     owner = calls.claimed()
     calls.alter(**review)
     with calls.writes_nothing(), pytest.raises(StepFenced):
         calls("VerifyKyc")
     calls("HoldFunds", execution=owner)
-    later(minutes=15)
+    calls.later(minutes=15)
 
     with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
         calls("VerifyKyc")
 
-    assert provider.asked == []
+    assert calls.provider.asked == []
 
 
 @pytest.mark.parametrize("review_seconds", [3_600, 14_400])
-@pytest.mark.usefixtures("secrets", "step_functions")
 def test_neither_review_nor_webhook_moves_the_requests_own_deadline(
-    calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, review_seconds: int
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, review_seconds: int
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("bob", 500)
     calls("HoldFunds", named)
     monkeypatch.setattr(_kyc, "review_seconds", review_seconds)
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
 
     with pytest.raises(InReview):
         calls("VerifyKyc", named)
@@ -219,7 +200,7 @@ def test_neither_review_nor_webhook_moves_the_requests_own_deadline(
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_answer_during_or_after_a_compensation_is_only_evidence(
-    calls: Calls, provider: Provider, answer: Verdict, ended: bool
+    calls: Calls, answer: Verdict, ended: bool
 ) -> None:
     calls.before("VerifyKyc")
 
@@ -228,7 +209,7 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
         if ended:
             calls.unwind(found)
 
-    during(provider, answer, reverse)
+    during(calls.provider, answer, reverse)
 
     with pytest.raises(StepFenced, match="COMPENSATED" if ended else "COMPENSATING"):
         calls("VerifyKyc")
@@ -237,48 +218,24 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
     assert not calls.row().keys() & {"verdict", "verify_at", "review"}
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_at_the_deadline_is_only_evidence(
-    calls: Calls, provider: Provider, later: Later, answer: Verdict
-) -> None:
-    calls.before("VerifyKyc")
-    before, others = calls.row(), calls.ledger.rows()
-    during(provider, answer, lambda: later(minutes=15))
-
-    with pytest.raises(DeadlineExceeded):
-        calls("VerifyKyc")
-
-    assert calls.row() == before
-    assert [row for row in calls.ledger.rows() if row["pk"] != f"EVIDENCE#{KEY}"] == others
-    assert calls.entries() == ({"hold"} if answer is IN_REVIEW else {"hold", "verify"})
-
-
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
 @pytest.mark.parametrize("second", ANSWERS)
 @pytest.mark.parametrize("by_webhook", [True, False])
-@pytest.mark.usefixtures("secrets", "step_functions")
 def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
-    calls: Calls,
-    *,
-    provider: Provider,
-    counted: Counted,
-    log: io.StringIO,
-    first: Verdict,
-    second: Verdict,
-    by_webhook: bool,
+    calls: Calls, log: io.StringIO, first: Verdict, second: Verdict, by_webhook: bool
 ) -> None:
     """Our own answer is a fact beside the webhook's. A review contradicts only a twin's answer."""
     calls.before("VerifyKyc")
-    provider.answer = replace(first, reference="ver_2", reason="canary-first")
+    calls.provider.answer = replace(first, reference="ver_2", reason="canary-first")
 
     def decided() -> None:
         if by_webhook:
             assert calls.decided(signed(decision=first.decision, reference="ver_2"))[0] == 200
         else:
             outcome(calls)
-        counted()
+        calls.counted()
 
-    during(provider, replace(second, reason="canary-second"), decided)
+    during(calls.provider, replace(second, reason="canary-second"), decided)
 
     if first is APPROVED:
         assert outcome(calls) == "approved"
@@ -292,7 +249,7 @@ def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
     rejected = {"KycRejected": 1} if first is REJECTED else {}
     own = by_webhook and second is not IN_REVIEW  # this answer is the first of its kind
     replayed = {} if own else {"StepReplayed": 1}
-    assert counted() == {"StepCalled": 1, **replayed, **conflict, **rejected}
+    assert calls.counted() == {"StepCalled": 1, **replayed, **conflict, **rejected}
     counting = calls.entry("review" if by_webhook else "verify")
     assert calls.row()["verdict"] == counting["decision"] == first.decision
     assert counting["reference"] == "ver_2"
@@ -305,35 +262,20 @@ def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
     assert "canary" not in log.getvalue()
 
 
-def test_of_two_reviews_the_first_one_stays(calls: Calls, provider: Provider, later: Later) -> None:
-    calls.before("VerifyKyc")
-    provider.answer = replace(IN_REVIEW, reference="ver_2")
-
-    def twin() -> None:
-        assert outcome(calls) == "InReview"
-        later()
-
-    during(provider, IN_REVIEW, twin)
-
-    assert outcome(calls) == "InReview"
-
-    assert (calls.row()["review"], calls.row()["deadline_at"]) == ("ver_2", "2026-11-21T12:00:00.123Z")
-
-
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
 @pytest.mark.parametrize("compensated", [False, True])
 def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
-    calls: Calls, provider: Provider, answer: Verdict, compensated: bool
+    calls: Calls, answer: Verdict, compensated: bool
 ) -> None:
     calls.before("VerifyKyc")
-    provider.answer = IN_REVIEW
+    calls.provider.answer = IN_REVIEW
 
     def twin() -> None:
         assert outcome(calls) == "InReview"
         if compensated:
             calls.begin(error=REJECTED_BY_KYC)
 
-    during(provider, answer, twin)
+    during(calls.provider, answer, twin)
 
     error, message = (StepFenced, "COMPENSATING") if compensated else (KycUnavailable, "in review")
     with pytest.raises(error, match=message):
@@ -358,24 +300,16 @@ def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
     ids=["down", "circuit open", "refused", "approved", "rejected", "review"],
 )
 def test_a_dead_calls_verdict_prevails_over_the_next_answer(
-    calls: Calls,
-    *,
-    provider: Provider,
-    later: Later,
-    counted: Counted,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
-    first: Verdict,
-    answer: Verdict | Exception,
+    calls: Calls, log: io.StringIO, first: Verdict, answer: Verdict | Exception
 ) -> None:
     """The provider is asked first: no step has built on evidence alone."""
     calls.before("VerifyKyc")
-    provider.answer = first
-    die_between(calls, monkeypatch)
+    calls.provider.answer = first
+    die_between(calls)
     evidence = calls.entry("verify")
-    provider.answer = answer
-    later()
-    counted()
+    calls.provider.answer = answer
+    calls.later()
+    calls.counted()
 
     if first is APPROVED:
         assert outcome(calls) == "approved"
@@ -386,11 +320,11 @@ def test_a_dead_calls_verdict_prevails_over_the_next_answer(
     row = calls.row()
     assert (row["verdict"], row.get("verify_at")) == (first.decision, LATER_AT if first is APPROVED else None)
     assert "review" not in row
-    assert (calls.entry("verify"), provider.asked) == (evidence, [KEY, KEY])
+    assert (calls.entry("verify"), calls.provider.asked) == (evidence, [KEY, KEY])
     contradicts = isinstance(answer, Verdict) and answer.decision != first.decision
     conflict = {"KycVerdictConflict": 1} if contradicts else {}
     rejected = {"KycRejected": 1} if first is REJECTED else {}
-    assert counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
+    assert calls.counted() == {"StepCalled": 1, "StepReplayed": 1, **conflict, **rejected}
     lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["message"] == "conflict"]
     logged = [(line["reference"], line["on_record"]) for line in lines]
     assert logged == ([("ver_2", "ver_1")] if conflict else [])
@@ -399,36 +333,13 @@ def test_a_dead_calls_verdict_prevails_over_the_next_answer(
         outcome(calls)
 
 
-@pytest.mark.parametrize("answer", [DEAD, IN_REVIEW], ids=["down", "review"])
-@pytest.mark.parametrize("first", [APPROVED, REJECTED])
-def test_a_recorded_verdict_is_too_late_at_the_deadline(
-    calls: Calls,
-    *,
-    provider: Provider,
-    later: Later,
-    monkeypatch: pytest.MonkeyPatch,
-    first: Verdict,
-    answer: Verdict | Exception,
-) -> None:
-    calls.before("VerifyKyc")
-    provider.answer = first
-    die_between(calls, monkeypatch)
-    provider.answer = answer
-    provider.meanwhile = lambda: later(minutes=15)
-
-    with calls.writes_nothing(), pytest.raises(DeadlineExceeded):
-        calls("VerifyKyc")
-
-
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
-def test_nothing_is_recorded_on_evidence_of_other_content(
-    calls: Calls, provider: Provider, monkeypatch: pytest.MonkeyPatch, answer: Verdict | Exception
-) -> None:
+def test_nothing_is_recorded_on_evidence_of_other_content(calls: Calls, answer: Verdict | Exception) -> None:
     """The row, read before the question, has other content: this evidence was written past it."""
     calls.before("VerifyKyc")
-    die_between(calls, monkeypatch)
+    die_between(calls)
     calls.ledger.put(_evidence(calls) | {"request_hash": "another"})
-    provider.answer = answer
+    calls.provider.answer = answer
 
     with calls.writes_nothing(), pytest.raises(IdempotencyConflict):
         calls("VerifyKyc")

@@ -1,16 +1,28 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from settlement.core.model.errors import (
-    AccountClosed,
-    AccountNotFound,
-    CurrencyMismatch,
-)
-from tests.world.constants import CLAIMED_AT, WIRE
-from tests.world.functions import Calls
+from handlers import _dependencies
+from settlement.core.model.errors import AccountClosed, AccountNotFound, CurrencyMismatch, NotReversible
+from tests.handlers.conftest import Calls
+from tests.handlers.merchants.conftest import ENTRY, NET, SHOP
+from tests.handlers.orders.test_reverse_part import reverse
+from tests.world.constants import CLAIMED_AT
 
-SHOP = {**WIRE, "payee": "merchant.shop"}
+
+def test_a_release_to_a_merchant_leaves_its_balance_alone(paid: Calls) -> None:
+    assert paid.account("merchant.shop")["available"] == 0
+    assert paid.ledger.row(ENTRY)
+    assert (paid.row()["escrow"], paid.row()["release_at"]) == (48, CLAIMED_AT)
+
+
+def test_the_stages_highest_balance_does_not_stop_a_merchants_release(verified: Calls) -> None:
+    verified.ledger.open("merchant.shop", 100_000_000)
+
+    verified.run("ReleaseFunds", settlement=SHOP)
+
+    assert verified.row()["release_at"] == CLAIMED_AT
 
 
 @pytest.mark.parametrize(
@@ -22,29 +34,56 @@ SHOP = {**WIRE, "payee": "merchant.shop"}
     ],
 )
 def test_an_unpayable_merchant_is_refused_by_name_unless_already_paid(
-    calls: Calls, shop: dict[str, Any] | None, error: type[Exception]
+    verified: Calls, shop: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     """A merchant closed after its release: a resumed execution goes on to the fee."""
 
     def change() -> None:
-        calls.close("merchant.shop")
+        verified.close("merchant.shop")
         if shop:
-            calls.ledger.open("merchant.shop", **shop)
+            verified.ledger.open("merchant.shop", **shop)
 
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0)
-    for state in ("HoldFunds", "VerifyKyc"):
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
     change()
-    with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
-        calls("ReleaseFunds", SHOP, claimed_at=CLAIMED_AT)
-    calls.close("merchant.shop")
-    calls.ledger.open("merchant.shop", 0)
-    calls("ReleaseFunds", SHOP, claimed_at=CLAIMED_AT)
+    with verified.writes_nothing(), pytest.raises(error, match=r"^payee: "):
+        verified.run("ReleaseFunds", settlement=SHOP)
+    verified.ledger.open("merchant.shop", 0)
+    verified.run("ReleaseFunds", settlement=SHOP)
     change()
 
-    with calls.writes_nothing():
-        calls("ReleaseFunds", SHOP, claimed_at=CLAIMED_AT)
-    calls("CollectFee", SHOP, claimed_at=CLAIMED_AT)
+    with verified.writes_nothing():
+        verified.run("ReleaseFunds", settlement=SHOP)
+    verified.run("CollectFee", settlement=SHOP)
 
-    assert calls.row()["status"] == "SETTLED"
+    assert verified.row()["status"] == "SETTLED"
+
+
+def test_a_merchant_that_closes_during_a_release_is_still_swept(verified: Calls) -> None:
+    def close() -> None:
+        verified.ledger.open("merchant.shop", 0, closed_at=CLAIMED_AT)
+
+    verified.meanwhile(_dependencies.store, "transact", close)
+    verified.run("ReleaseFunds", settlement=SHOP)
+    assert verified.account("merchant.shop")["closed_at"]
+
+    verified.sweep("merchant.shop")
+
+    assert verified.account("merchant.shop")["available"] == NET
+
+
+def test_a_merchants_release_is_swept_before_a_part_is_taken(paid: Calls) -> None:
+    paid.run("CollectFee", settlement=SHOP)
+    assert paid.account("merchant.shop")["available"] == 0
+
+    reverse(paid)
+
+    assert paid.account("merchant.shop")["available"] == NET - 500
+
+
+def test_a_merchants_unseen_release_is_no_lack_of_funds(
+    verified: Calls, freeze_reads: Callable[[], None]
+) -> None:
+    freeze_reads()
+    verified.run("ReleaseFunds", "CollectFee", settlement=SHOP)
+
+    with verified.writes_nothing(), pytest.raises(NotReversible, match=r"and it is PROCESSING$"):
+        reverse(verified)

@@ -13,25 +13,16 @@ from handlers.core import _workers
 from handlers.merchants import sweep_merchants
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.model.errors import (
-    AccountNotFound,
-    CurrencyMismatch,
-    InsufficientFunds,
-    QueueUnavailable,
-    StepFenced,
-    StoreUnavailable,
-)
+from settlement.core.model.errors import QueueUnavailable, StoreUnavailable
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper, sweeps
-from tests.handlers.conftest import Counted
-from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
+from tests.handlers.conftest import Calls
+from tests.handlers.merchants.conftest import ENTRY, SHOP
+from tests.world.constants import CLAIMED_AT, KEY, ORDER
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Calls, Context
-from tests.world.services import Queues, released
-
-SHOP = WIRE | {"payee": "merchant.shop"}
-ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
+from tests.world.functions import Context
+from tests.world.services import released
 
 
 def sweep(*entries: Row, left_ms: Iterator[int] | None = None) -> list[int]:
@@ -49,16 +40,6 @@ def of_merchant(calls: Calls, account: str, minute: int = 0, **changed: Any) -> 
     return key
 
 
-@pytest.fixture
-def paid(calls: Calls) -> Calls:
-    """A settlement released to a merchant with no money, not yet swept."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-    return calls
-
-
 def spoilt(calls: Calls, changed: Row) -> Row:
     """Put a tampered entry into the second of the release; return its key."""
     entry = calls.ledger.row(ENTRY)
@@ -72,68 +53,29 @@ def reverse(calls: Calls) -> dict[str, Any]:
     return calls.begin(settlement=SHOP, reversal=ORDER | {"expected_status": "PROCESSING"})
 
 
-def test_a_release_to_a_merchant_leaves_its_balance_alone(paid: Calls) -> None:
-    assert paid.account("merchant.shop")["available"] == 0
-    assert paid.ledger.row(ENTRY)
-    assert (paid.row()["escrow"], paid.row()["release_at"]) == (48, CLAIMED_AT)
-
-
-def test_the_stages_highest_balance_does_not_stop_a_merchants_release(calls: Calls) -> None:
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 100_000_000)
-
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-
-    assert calls.row()["release_at"] == CLAIMED_AT
-
-
-@pytest.mark.parametrize(("currency", "error"), [(None, AccountNotFound), ("USD", CurrencyMismatch)])
-def test_a_merchant_who_cannot_be_paid_is_refused_by_name(
-    calls: Calls, currency: str | None, error: type[Exception]
-) -> None:
-    """No order does this to an account: HoldFunds has found it there, and in this currency."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open("merchant.shop", 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds")]:
-        calls(state, SHOP, claimed_at=CLAIMED_AT)
-    calls.close("merchant.shop")
-    if currency:
-        calls.ledger.open("merchant.shop", 0, currency)
-
-    with calls.writes_nothing(), pytest.raises(error, match=r"^payee: "):
-        calls("ReleaseFunds", SHOP)
-
-
-def test_the_streams_record_makes_a_release_available_once(paid: Calls, counted: Counted) -> None:
-    counted()
+def test_the_streams_record_makes_a_release_available_once(paid: Calls) -> None:
+    paid.counted()
 
     sweep(ENTRY, ENTRY)
-    sweep(ENTRY)
-
-    assert paid.account("merchant.shop")["available"] == 4772
-    assert counted() == {"StepCalled": 2, "MerchantSwept": 1}
-
-
-def test_a_record_of_a_swept_entry_writes_nothing(paid: Calls) -> None:
-    sweep(ENTRY)
-
     with paid.writes_nothing():
         sweep(ENTRY)
 
+    assert paid.account("merchant.shop")["available"] == 4772
+    assert paid.counted() == {"StepCalled": 2, "MerchantSwept": 1}
 
-def test_an_account_that_cannot_be_swept_keeps_no_other_waiting(paid: Calls, counted: Counted) -> None:
+
+def test_an_account_that_cannot_be_swept_keeps_no_other_waiting(paid: Calls) -> None:
     gone = of_merchant(paid, "merchant.gone")
-    counted()
+    paid.counted()
 
     assert sweep(gone, ENTRY) == [0]
 
     assert paid.account("merchant.shop")["available"] == 4772
-    assert counted() == {"StepCalled": 1, "AccountNotFound": 1, "MerchantSwept": 1}
+    assert paid.counted() == {"StepCalled": 1, "AccountNotFound": 1, "MerchantSwept": 1}
 
 
 def test_a_busy_merchant_delays_no_other_and_is_tried_once(
-    paid: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
+    paid: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other writers keep changing its balance; the next merchant sorts behind it."""
     paid.ledger.open("merchant.zoo", 0)
@@ -146,12 +88,12 @@ def test_a_busy_merchant_delays_no_other_and_is_tried_once(
         return transact(store, writes)
 
     monkeypatch.setattr(Store, "transact", busy)
-    counted()
+    paid.counted()
 
     assert sweep(*entries) == [0, 1]
 
     assert paid.account("merchant.zoo")["available"] == 4772
-    assert counted() == {"StepCalled": 1, "StoreUnavailable": 1, "MerchantSwept": 1}
+    assert paid.counted() == {"StepCalled": 1, "StoreUnavailable": 1, "MerchantSwept": 1}
 
 
 def test_what_no_time_is_left_for_comes_again(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,13 +127,13 @@ def test_merchants_are_swept_beside_each_other(paid: Calls, monkeypatch: pytest.
     assert [paid.account(name)["available"] for name in names] == [4772] * len(names)
 
 
-def test_the_shortest_name_of_a_merchant_is_one(paid: Calls, queues: Queues) -> None:
+def test_the_shortest_name_of_a_merchant_is_one(paid: Calls) -> None:
     paid.ledger.open("merchant.", 0)
 
     sweep(of_merchant(paid, "merchant."), ENTRY)
 
     assert paid.account("merchant.")["available"] == 4772
-    assert queues.sent == []
+    assert paid.queues.sent == []
 
 
 @pytest.mark.parametrize(
@@ -209,31 +151,29 @@ def test_the_shortest_name_of_a_merchant_is_one(paid: Calls, queues: Queues) -> 
     ],
     ids=str,
 )
-def test_an_entry_that_no_function_put_is_put_aside_alone(paid: Calls, queues: Queues, changed: Row) -> None:
+def test_an_entry_that_no_function_put_is_put_aside_alone(paid: Calls, changed: Row) -> None:
     bad = spoilt(paid, changed)
 
     sweep(bad, ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4772
-    (aside,) = queues.sent
+    (aside,) = paid.queues.sent
     assert json.loads(aside["body"]) == [[bad["pk"], bad["sk"]]]
     assert aside["reason"]
-    assert queues.to == [os.environ["SWEEPS_PUT_ASIDE"]]
+    assert paid.queues.to == [os.environ["SWEEPS_PUT_ASIDE"]]
 
 
-def test_what_is_no_release_is_not_looked_at(paid: Calls, queues: Queues) -> None:
+def test_what_is_no_release_is_not_looked_at(paid: Calls) -> None:
     spoilt(paid, {"step": "deposit", "currency": None, "amount": None})
 
     assert sweep(ENTRY) == []
 
     assert paid.account("merchant.shop")["available"] == 4772
-    assert queues.sent == []
+    assert paid.queues.sent == []
 
 
 @pytest.mark.parametrize("amount", [100, 4772, 5000])
-def test_a_release_without_a_provable_sweep_state_is_put_aside(
-    paid: Calls, queues: Queues, amount: int
-) -> None:
+def test_a_release_without_a_provable_sweep_state_is_put_aside(paid: Calls, amount: int) -> None:
     """The first one was swept before a foreign hand changed it. Once mended, the late one is swept."""
     sweep(ENTRY)
     entry = paid.ledger.row(ENTRY)
@@ -244,13 +184,13 @@ def test_a_release_without_a_provable_sweep_state_is_put_aside(
     assert sweep(late) == []
 
     assert paid.account("merchant.shop")["available"] == max(4772, amount)
-    assert [json.loads(one["body"]) for one in queues.sent] == [[[late["pk"], late["sk"]]]]
+    assert [json.loads(one["body"]) for one in paid.queues.sent] == [[[late["pk"], late["sk"]]]]
     paid.ledger.put(entry)
     sweep(ENTRY)
     assert paid.account("merchant.shop")["available"] == 4772 + amount
 
 
-def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls, queues: Queues) -> None:
+def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls) -> None:
     bad = spoilt(paid, {"amount": "many"})
     sweep(bad, ENTRY)
     spoilt(paid, {"amount": 7})
@@ -258,15 +198,15 @@ def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls, queues: 
     sweep(ENTRY)
 
     assert paid.account("merchant.shop")["available"] == 4779
-    assert len(queues.sent) == 1
+    assert len(paid.queues.sent) == 1
 
 
-def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls, queues: Queues) -> None:
+def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls) -> None:
     spoilt(paid, {"amount": "many"})
 
     sweep(ENTRY)
 
-    assert queues.sent == []
+    assert paid.queues.sent == []
 
 
 @pytest.mark.parametrize(
@@ -278,23 +218,21 @@ def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls, queues: Queu
     ],
     ids=lambda body: body[:60],
 )
-def test_an_unreadable_message_is_put_aside_alone_with_its_reason(
-    paid: Calls, queues: Queues, body: str
-) -> None:
+def test_an_unreadable_message_is_put_aside_alone_with_its_reason(paid: Calls, body: str) -> None:
     event = released(ENTRY)
     event["Records"].insert(0, {"messageId": "m-1", "body": body})
 
     sweep_merchants.handler(event, Context())
 
     assert paid.account("merchant.shop")["available"] == 4772
-    assert [one["body"] for one in queues.sent] == [body]
-    assert queues.sent[0]["reason"]
+    assert [one["body"] for one in paid.queues.sent] == [body]
+    assert paid.queues.sent[0]["reason"]
 
 
 @pytest.mark.parametrize(
     "changed", [{"folded": 1}, {"folded": {"57": "x"}}, {"version": Decimal("1.5")}], ids=str
 )
-def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, queues: Queues, changed: Row) -> None:
+def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, changed: Row) -> None:
     later = {**ENTRY, "sk": ENTRY["sk"].replace("T12:", "T13:")}
     entry = paid.ledger.row(ENTRY)
     assert entry
@@ -305,12 +243,12 @@ def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, queues: 
     sweep(ENTRY, later)
 
     assert paid.account("merchant.shop")["available"] == 4772
-    assert [json.loads(one["body"]) for one in queues.sent] == [[[ENTRY["pk"], ENTRY["sk"]]]]
+    assert [json.loads(one["body"]) for one in paid.queues.sent] == [[[ENTRY["pk"], ENTRY["sk"]]]]
 
 
-def test_what_cannot_be_put_aside_comes_again(paid: Calls, queues: Queues) -> None:
+def test_what_cannot_be_put_aside_comes_again(paid: Calls) -> None:
     bad = spoilt(paid, {"amount": "many"})
-    queues.failure = EndpointConnectionError(endpoint_url="https://sqs.invalid")
+    paid.queues.failure = EndpointConnectionError(endpoint_url="https://sqs.invalid")
 
     with pytest.raises(QueueUnavailable):
         sweep(bad, ENTRY)
@@ -329,26 +267,14 @@ def test_what_cannot_be_put_aside_comes_again(paid: Calls, queues: Queues) -> No
     ],
     ids=str,
 )
-def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, queues: Queues, wrong: Any) -> None:
+def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, wrong: Any) -> None:
     event = released(ENTRY)
     event["Records"][0]["body"] = json.dumps([wrong, *json.loads(event["Records"][0]["body"])])
 
     assert sweep_merchants.handler(event, Context()) == {"batchItemFailures": []}
 
     assert paid.account("merchant.shop")["available"] == 4772
-    assert [json.loads(one["body"]) for one in queues.sent] == [[wrong]]
-
-
-def test_a_batch_comes_again_if_the_table_gives_no_answer(
-    paid: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unavailable(*_: Any) -> Any:
-        raise StoreUnavailable("DynamoDB: down")
-
-    monkeypatch.setattr(Store, "transact", unavailable)
-
-    with paid.writes_nothing():
-        assert sweep(ENTRY) == [0]
+    assert [json.loads(one["body"]) for one in paid.queues.sent] == [[wrong]]
 
 
 def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
@@ -361,22 +287,6 @@ def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
     with paid.writes_nothing():
         sweep(ENTRY)
         paid.reverse("ReclaimFunds", found, SHOP)
-
-
-def test_a_refund_of_what_the_merchant_has_spent_is_refused(paid: Calls) -> None:
-    found = reverse(paid)
-    sweep(ENTRY)
-    paid.ledger.open("merchant.shop", 4771)
-
-    with paid.writes_nothing(), pytest.raises(InsufficientFunds, match="give back"):
-        paid.reverse("ReclaimFunds", found, SHOP)
-
-
-def test_a_refund_is_fenced_unless_the_settlement_is_being_reversed(paid: Calls) -> None:
-    with pytest.raises(StepFenced):
-        paid("ReclaimFunds", SHOP, execution="compensation-1")
-
-    assert "release_reversed_at" not in paid.row()
 
 
 def test_a_refund_to_a_customer_sweeps_nothing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,24 +11,14 @@ from settlement.core.model.errors import AccountNotEmpty, AccountNotFound, Inval
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.merchants import sweeper
-from tests.world.constants import CLAIMED_AT, KEY, ORDER, WIRE
+from tests.handlers.conftest import Calls
+from tests.handlers.merchants.conftest import ENTRY, NET
+from tests.world.constants import CLAIMED_AT, KEY, ORDER
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import Context
 from tests.world.orders import request
 
 SHOP = "merchant.shop"
-NET = 4772
-ENTRY = keys.entry(SHOP, CLAIMED_AT, KEY, "release")
-
-
-@pytest.fixture
-def paid(calls: Calls) -> Calls:
-    """A merchant with no money and 47.72 EUR unswept."""
-    calls.ledger.open("alice", 10_000)
-    calls.ledger.open(SHOP, 0)
-    for state in FORWARD[: FORWARD.index("ReleaseFunds") + 1]:
-        calls(state, WIRE | {"payee": SHOP}, claimed_at=CLAIMED_AT)
-    return calls
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import ProposalRefused
 from settlement.proof import Look, reconcile
+from tests.handlers.conftest import Calls
 from tests.world.constants import EXECUTION_ARN, KEY
-from tests.world.functions import Calls, Context
+from tests.world.functions import Context
 from tests.world.orders import answered, request
 from tests.world.services import PageBus
-from tests.world.step_functions import StepFunctions
 
 Person = tuple[str, str]
 """An ARN and a user id, as AWS proves them."""
@@ -122,10 +122,10 @@ class Desk:
 
 
 @pytest.fixture
-def limbo(calls: Calls, step_functions: StepFunctions) -> Calls:
+def limbo(calls: Calls) -> Calls:
     """A case of LIMBO whose execution waits for a person."""
     calls.fall()
-    step_functions.waits(EXECUTION_ARN, "AQC")
+    calls.step_functions.waits(EXECUTION_ARN, "AQC")
     calls("AwaitResolution", token="AQC", execution_arn=EXECUTION_ARN)
     return calls
 
@@ -138,15 +138,13 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> PageBus:
 
 
 @pytest.fixture(params=ALL)
-def desk(
-    request: pytest.FixtureRequest, calls: Calls, pages: PageBus, change_config: Callable[..., None]
-) -> Desk:
+def desk(request: pytest.FixtureRequest, calls: Calls, pages: PageBus) -> Desk:
     """Each decision that needs two persons, on a settlement that permits it."""
     if request.param in DECISIONS:
         request.getfixturevalue("limbo")
     else:
         calls.after("CollectFee")
-    desk = Desk(calls, request.param, change_config)
+    desk = Desk(calls, request.param, calls.change_config)
     desk.needs(2)
     return desk
 

@@ -16,10 +16,9 @@ from settlement.core.model.errors import (
 )
 from settlement.orders.four_eyes import FourEyes
 from settlement.orders.orders import Orders
-from tests.handlers.conftest import Later, Meanwhile
+from tests.handlers.conftest import Calls, Later, Meanwhile
 from tests.handlers.orders.conftest import ALL, PERSONS, SESSION, SHOWN, Desk, Person, decides
 from tests.world.constants import KEY, LATER_AT, NONCE, WIRE
-from tests.world.functions import Calls
 from tests.world.services import Died, unanswered
 from tests.world.step_functions import StepFunctions
 
@@ -275,8 +274,8 @@ def test_a_proposal_is_approved_by_the_route_of_its_decision(proposed: Desk) -> 
             proposed.order(f"{other}/approve", named, "bea")
 
 
-def test_a_key_that_is_not_claimed_has_no_proposal(calls: Calls, change_config: Callable[..., None]) -> None:
-    desk = Desk(calls, "reverse", change_config)
+def test_a_key_that_is_not_claimed_has_no_proposal(calls: Calls) -> None:
+    desk = Desk(calls, "reverse", calls.change_config)
 
     for move in (desk.approve, desk.withdraw):
         with pytest.raises(SettlementNotFound):

@@ -14,10 +14,9 @@ from settlement.core.model.errors import (
     RowDamaged,
     StepFenced,
 )
-from tests.handlers.conftest import Later
+from tests.handlers.conftest import Calls, Later
 from tests.handlers.orders.conftest import DECISIONS, PERSONS, Desk, decides
 from tests.world.constants import KEY
-from tests.world.functions import Calls
 
 VOID = (ProposalRefused, StepFenced, NotReversible, ResolutionRefused, PartRefused)
 REVERSING = {"status": "COMPENSATING"}
@@ -54,11 +53,9 @@ def test_any_change_of_the_settlement_voids_the_proposal(
         proposed.approve()
 
 
-def test_a_proposal_before_the_hold_is_refused_after_the_release(
-    calls: Calls, change_config: Callable[..., None]
-) -> None:
+def test_a_proposal_before_the_hold_is_refused_after_the_release(calls: Calls) -> None:
     """Without a fee, the escrow is empty both times."""
-    desk = Desk(calls, "reverse", change_config)
+    desk = Desk(calls, "reverse", calls.change_config)
     calls.before("CollectFee")
     calls.alter(escrow=0)
     released = calls.row()
@@ -131,11 +128,9 @@ def test_a_lost_proposal_is_named_and_another_replaces_it(proposed: Desk) -> Non
     assert (proposed.faults(), proposed.is_decided) == ([], True)
 
 
-def test_a_lost_proposal_without_other_evidence_is_named(
-    calls: Calls, change_config: Callable[..., None]
-) -> None:
+def test_a_lost_proposal_without_other_evidence_is_named(calls: Calls) -> None:
     calls.after("HoldFunds")
-    desk = Desk(calls, "reverse", change_config)
+    desk = Desk(calls, "reverse", calls.change_config)
     desk.propose(expected_status="PROCESSING")
 
     calls.ledger.delete(keys.proposal(KEY))

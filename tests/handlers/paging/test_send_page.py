@@ -6,9 +6,9 @@ import pytest
 
 from settlement.core.model.errors import PageUnavailable
 from settlement.paging.page import page_of
-from tests.handlers.conftest import Counted
-from tests.world.functions import Calls, Context
-from tests.world.services import Topics, throttled, unanswered
+from tests.handlers.conftest import Calls
+from tests.world.functions import Context
+from tests.world.services import throttled, unanswered
 
 DETAIL = {"summary": "order-1 is in LIMBO", "key": "order-1", "account": "bob"}
 
@@ -27,13 +27,11 @@ def send(calls: Calls, kind: str, detail: Any = DETAIL) -> None:
         ("an event of the next release", "PAGE_TOPIC"),
     ],
 )
-def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(
-    calls: Calls, topics: Topics, kind: str, topic: str
-) -> None:
+def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(calls: Calls, kind: str, topic: str) -> None:
     with calls.writes_nothing():
         send(calls, kind)
 
-    (message,) = topics.published
+    (message,) = calls.topics.published
     assert message.keys() == {"TopicArn", "Subject", "Message"}
     assert message["TopicArn"] == os.environ[topic]
     assert message["Subject"] == page_of({"detail-type": kind, "detail": DETAIL}).subject
@@ -41,13 +39,11 @@ def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(
 
 
 @pytest.mark.parametrize("failing", [throttled("Publish"), unanswered()], ids=repr)
-def test_a_page_untaken_by_sns_fails_so_that_lambda_retries(
-    calls: Calls, topics: Topics, counted: Counted, failing: Exception
-) -> None:
-    topics.failing = failing
-    counted()
+def test_a_page_untaken_by_sns_fails_so_that_lambda_retries(calls: Calls, failing: Exception) -> None:
+    calls.topics.failing = failing
+    calls.counted()
 
     with pytest.raises(PageUnavailable, match=rf"^page: not published: {type(failing).__name__}$"):
         send(calls, "LimboEntered")
 
-    assert counted() == {"StepCalled": 1, "PageUnavailable": 1}
+    assert calls.counted() == {"StepCalled": 1, "PageUnavailable": 1}

@@ -17,11 +17,11 @@ from settlement.core.model.errors import InReview, StoreUnavailable
 from settlement.core.store.dynamodb import Store
 from settlement.proof import Look, pages, second_look, table_scan, watch
 from settlement.proof.spool import Spool
-from tests.handlers.conftest import Counted, Later
+from tests.handlers.conftest import Calls
 from tests.proof.moving import moving
 from tests.world.constants import CLAIMED_AT, KEY, WIRE
 from tests.world.environment import NOW
-from tests.world.functions import FORWARD, Calls, Context
+from tests.world.functions import FORWARD, Context
 from tests.world.ledger import ROW_KEYS, Ledger, signing
 from tests.world.openings import opening
 from tests.world.provider import IN_REVIEW
@@ -67,8 +67,8 @@ def metrics(faults: int, unproven: int, rows: int, ahead: int = 0) -> dict[str, 
     }
 
 
-def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls, counted: Counted) -> None:
-    counted()
+def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls) -> None:
+    settled.counted()
     rows = settled.ledger.rows()
 
     with settled.writes_nothing():
@@ -76,7 +76,7 @@ def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls, coun
 
     found = {"in_flight": 0, "faults": [], "unproven": [], "ahead": []}
     assert answer == {"conserved": True, "rows": len(rows), **found}
-    assert counted() == metrics(0, 0, len(rows))
+    assert settled.counted() == metrics(0, 0, len(rows))
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,6 @@ def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls, coun
 )
 def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
     settled: Calls,
-    later: Later,
-    *,
-    counted: Counted,
     log: io.StringIO,
     monkeypatch: pytest.MonkeyPatch,
     minutes: int,
@@ -95,14 +92,14 @@ def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
 ) -> None:
     """A host's clock was ahead when its function claimed the key."""
     monkeypatch.setattr(table_scan, "datetime", SimpleNamespace(now=lambda _: NOW))
-    later(minutes=minutes, seconds=-30)  # recovery's first look comes half a minute later
+    settled.later(minutes=minutes, seconds=-30)  # recovery's first look comes half a minute later
     request = WIRE | {"key": "order-2026-000102", "amount": "1.00", "fee": "0.00"}
     settled("HoldFunds", request, execution="execution-2")
     if in_review:
         monkeypatch.setattr(_kyc, "ask", lambda settlement, context: IN_REVIEW)
         with pytest.raises(InReview):
             settled("VerifyKyc", request)
-    counted()
+    settled.counted()
     log.truncate(0)
 
     answer = run()
@@ -110,7 +107,7 @@ def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
     assert answer["conserved"]
     named = [told.partition(": ")[0] for told in answer["ahead"]]
     assert named == [f"SETTLEMENT#{request['key']}"] * is_ahead
-    assert counted() == metrics(0, 0, answer["rows"], ahead=is_ahead)
+    assert settled.counted() == metrics(0, 0, answer["rows"], ahead=is_ahead)
     lines = [json.loads(text) for text in log.getvalue().replace("\0", "").splitlines()]
     assert [(line["message"], line["key"]) for line in lines] == [("listed ahead", request["key"])] * is_ahead
 
@@ -119,10 +116,8 @@ def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
     assert run() == run()
 
 
-def test_a_fault_is_counted_returned_and_logged_by_row_kind(
-    settled: Calls, counted: Counted, log: io.StringIO
-) -> None:
-    counted()
+def test_a_fault_is_counted_returned_and_logged_by_row_kind(settled: Calls, log: io.StringIO) -> None:
+    settled.counted()
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})
@@ -134,7 +129,7 @@ def test_a_fault_is_counted_returned_and_logged_by_row_kind(
     assert str(row["available"] + 1) not in json.dumps(line), "no amount is logged"
     assert [fault.partition(":")[0] for fault in answer["faults"]] == ["ACCOUNT#alice"]
     assert (answer["conserved"], answer["unproven"]) == (False, [])
-    assert counted() == metrics(1, 0, answer["rows"])
+    assert settled.counted() == metrics(1, 0, answer["rows"])
 
 
 SHOP = "merchant.of.alice"
@@ -173,9 +168,9 @@ def test_a_line_has_only_a_row_kind_and_settlement_key(
 
 
 def test_a_flood_of_faults_is_counted_and_only_partly_told(
-    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted()
+    settled.counted()
     monkeypatch.setattr(reconcile_books, "LINES_MAX", 3)
     for number in range(5):
         settled.ledger.put({**keys.settlement(f"order-bad-{number:06}"), "status": "NONSENSE"})
@@ -183,14 +178,14 @@ def test_a_flood_of_faults_is_counted_and_only_partly_told(
     answer = run()
 
     assert (len(answer["faults"]), len(log.getvalue().splitlines())) == (3, 3)
-    assert counted()["ReconcileFaults"] == 5
+    assert settled.counted()["ReconcileFaults"] == 5
 
 
 def test_a_run_without_time_is_unproven_and_names_no_fault(
-    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by half of its entries, each settlement would be a fault."""
-    counted()
+    settled.counted()
     monkeypatch.setattr(watch, "STRIDE", 3)
     enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
 
@@ -200,13 +195,13 @@ def test_a_run_without_time_is_unproven_and_names_no_fault(
     told = f"the table: cut off after 6 rows: {why}"
     found = {"in_flight": 0, "faults": [], "unproven": [told], "ahead": []}
     assert answer == {"conserved": False, "rows": 6, **found}
-    assert counted() == metrics(0, 1, 6)
+    assert settled.counted() == metrics(0, 1, 6)
     unproven, cut_off = (json.loads(text) for text in log.getvalue().splitlines())
     assert (unproven["kind"], cut_off["message"], cut_off["why"]) == ("the table", "reconcile cut off", why)
 
 
-def test_a_run_cut_off_while_judging_is_unproven(settled: Calls, counted: Counted) -> None:
-    counted()
+def test_a_run_cut_off_while_judging_is_unproven(settled: Calls) -> None:
+    settled.counted()
     enough, too_little = reconcile_books.RESERVED_MS, reconcile_books.RESERVED_MS - 1
 
     answer = run(chain([enough] * 3, repeat(too_little)))
@@ -218,10 +213,10 @@ def test_a_run_cut_off_while_judging_is_unproven(settled: Calls, counted: Counte
 
 @pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
 def test_a_hot_account_is_unproven_and_delays_no_other(
-    settled: Calls, counted: Counted, call_ms: int, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
-    counted()
+    settled.counted()
     _differ(settled)
     store, clock = settled.ledger.store, Clock(900_000, call_ms, monkeypatch)
     monkeypatch.setattr(store, "entries", moving(store, "alice"))
@@ -233,13 +228,13 @@ def test_a_hot_account_is_unproven_and_delays_no_other(
     (told,) = answer["unproven"]
     assert told.startswith("ACCOUNT#alice: its second look was cut off: it takes too long, looking again")
     assert not answer["conserved"]
-    assert counted() == metrics(len(answer["faults"]), 1, answer["rows"])
+    assert settled.counted() == metrics(len(answer["faults"]), 1, answer["rows"])
 
 
 def test_a_late_second_look_ends_the_run_with_its_faults(
-    settled: Calls, counted: Counted, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted()
+    settled.counted()
     _differ(settled)
     clock = Clock(900_000, 0, monkeypatch)
     look_again = second_look.look_again
@@ -256,7 +251,7 @@ def test_a_late_second_look_ends_the_run_with_its_faults(
     assert {fault.partition(":")[0] for fault in answer["faults"]} == {PAYMENT["pk"]}
     assert [told.partition(":")[0] for told in answer["unproven"]] == ["ACCOUNT#alice", "the table"]
     assert not answer["conserved"]
-    assert counted() == metrics(len(answer["faults"]), 2, answer["rows"])
+    assert settled.counted() == metrics(len(answer["faults"]), 2, answer["rows"])
     why = json.loads(log.getvalue().splitlines()[-1])["why"]
     assert why == "no time is left while looking again at a row of kind ACCOUNT, after 0"
 
@@ -284,9 +279,9 @@ def _differ(settled: Calls) -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])
 def test_a_table_that_stops_answering_after_some_pages_is_unproven(
-    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch, after: int
+    settled: Calls, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    counted()
+    settled.counted()
     answered, page = 0, Store.page
 
     def throttled(store: Store, operation: str, **parameters: Any) -> Any:
@@ -304,7 +299,7 @@ def test_a_table_that_stops_answering_after_some_pages_is_unproven(
     (told,) = answer["unproven"]
     assert told == f"the table: cut off after {answer['rows']} rows: DynamoDB: ThrottlingException"
     assert (answer["conserved"], answer["faults"]) == (False, [])
-    assert counted() == metrics(0, 1, answer["rows"])
+    assert settled.counted() == metrics(0, 1, answer["rows"])
 
 
 def test_a_page_throttled_a_few_times_is_finally_read(
@@ -327,19 +322,13 @@ def test_a_page_throttled_a_few_times_is_finally_read(
     assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
 
 
-def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(
-    settled: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(settled: Calls) -> None:
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})
 
-    def unreached(key: Any) -> None:
-        raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
-
-    monkeypatch.setattr(settled.ledger.store, "read", unreached)
-
-    answer = run()
+    with settled.fails("read", StoreUnavailable("DynamoDB: ConnectTimeoutError")):
+        answer = run()
 
     assert (answer["conserved"], answer["faults"]) == (False, [])
     assert answer["unproven"][0].endswith("DynamoDB: ConnectTimeoutError")
@@ -366,10 +355,8 @@ def test_a_full_disk_leaves_the_table_unproven(settled: Calls, monkeypatch: pyte
     assert (answer["conserved"], answer["faults"]) == (False, [])
 
 
-def test_an_unknown_row_is_unproven_and_an_unknown_attribute_ignored(
-    settled: Calls, counted: Counted
-) -> None:
-    counted()
+def test_an_unknown_row_is_unproven_and_an_unknown_attribute_ignored(settled: Calls) -> None:
+    settled.counted()
     settled.alter(colour="blue")
     settled.ledger.put({"pk": "LOAN#1", "sk": "LOAN", "amount": 5, "currency": "EUR"})
 
@@ -377,7 +364,7 @@ def test_an_unknown_row_is_unproven_and_an_unknown_attribute_ignored(
 
     assert [told.partition(":")[0] for told in answer["unproven"]] == ["LOAN#1"]
     assert (answer["conserved"], answer["faults"]) == (False, [])
-    assert counted() == metrics(0, 1, answer["rows"])
+    assert settled.counted() == metrics(0, 1, answer["rows"])
 
 
 @pytest.mark.parametrize("row", [ALICE, PAYMENT, keys.entry("alice", CLAIMED_AT, KEY, "hold")])
@@ -402,9 +389,9 @@ def test_a_row_scanned_twice_leaves_the_table_unproven(
 
 
 def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
-    settled: Calls, counted: Counted, monkeypatch: pytest.MonkeyPatch
+    settled: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted()
+    settled.counted()
 
     def broken(*_: Any, **__: Any) -> None:
         raise sqlite3.InterfaceError("a bug")
@@ -414,7 +401,7 @@ def test_an_unforeseen_failure_is_raised_so_that_lambda_counts_it(
     with pytest.raises(sqlite3.InterfaceError):
         run()
 
-    assert counted() == {"StepCalled": 1, "FunctionFailed": 1}
+    assert settled.counted() == {"StepCalled": 1, "FunctionFailed": 1}
 
 
 def test_many_hot_accounts_leave_half_the_time_to_the_others() -> None:

@@ -16,10 +16,11 @@ from settlement.core.model.orders import order_name
 from settlement.core.model.status import Step
 from settlement.orders.requests import part_name, refund_name
 from settlement.reading.queries import parse_entries_query
+from tests.handlers.conftest import Calls
 from tests.world import reading
 from tests.world.constants import KEY, REJECTED_BY_KYC, WIRE
 from tests.world.contracts import checked_outcome
-from tests.world.functions import HANDLERS, Calls, Context
+from tests.world.functions import FORWARD, HANDLERS, Context
 from tests.world.reading import Answer
 
 LISTED_AT = "2026-11-20T12:00:00.123Z"
@@ -64,8 +65,7 @@ def many(calls: Calls) -> list[str]:
     calls.ledger.open("alice", 100_000)
     calls.ledger.open("bob", 0)
     for key in named:
-        for state in ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee"):
-            calls(state, WIRE | {"key": key}, claimed_at="2026-11-20T12:00:00.123Z")
+        calls.run(*FORWARD, settlement=WIRE | {"key": key})
     return named
 
 
@@ -79,6 +79,13 @@ def pages(ask: Ask, make: Callable[..., dict[str, Any]], member: str) -> list[li
         if answer.content["cursor"] is None:
             return found
         cursor = {"cursor": answer.content["cursor"]}
+
+
+def forged(page: Answer, *position: Any) -> str:
+    """Return a cursor with the digest of the page's own: anyone can make that."""
+    given = page.content["cursor"]
+    digest = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))[0]
+    return base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
 
 
 # One settlement
@@ -303,20 +310,15 @@ def test_a_cursor_is_of_its_query_alone(ask: Ask, many: list[str]) -> None:
 )
 def test_a_forged_cursor_is_refused(ask: Ask, many: list[str], position: list[Any]) -> None:
     """Anyone can make its digest: the position's form is checked, and it names no partition."""
-    given = ask(reading.entries("alice", limit="2")).content["cursor"]
-    digest = json.loads(base64.urlsafe_b64decode(given + "=="))[0]
-    forged = base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
+    cursor = forged(ask(reading.entries("alice", limit="2")), *position)
 
-    assert ask(reading.entries("alice", limit="2", cursor=forged)).status == 400
+    assert ask(reading.entries("alice", limit="2", cursor=cursor)).status == 400
 
 
 def test_a_forged_position_shows_entries_of_the_same_account_alone(ask: Ask, many: list[str]) -> None:
-    given = ask(reading.entries("alice", limit="2")).content["cursor"]
-    digest = json.loads(base64.urlsafe_b64decode(given + "=="))[0]
-    made_up = json.dumps([digest, f"2026-11-20T12:00:00.000Z#{KEY}:hold"])
-    forged = base64.urlsafe_b64encode(made_up.encode()).decode().rstrip("=")
+    cursor = forged(ask(reading.entries("alice", limit="2")), f"2026-11-20T12:00:00.000Z#{KEY}:hold")
 
-    answer = ask(reading.entries("alice", limit="5", cursor=forged))
+    answer = ask(reading.entries("alice", limit="5", cursor=cursor))
 
     assert {entry["step"] for entry in answer.content["entries"]} == {"hold"}
     assert sorted(entry["key"] for entry in answer.content["entries"]) == many
@@ -376,11 +378,9 @@ def test_a_settlement_in_limbo_is_listed_by_its_cases_start(calls: Calls, ask: A
 )
 def test_a_forged_place_in_the_index_is_refused(calls: Calls, ask: Ask, position: list[Any]) -> None:
     calls.after("HoldFunds")
-    given = ask(reading.listing(status="PROCESSING", limit="1")).content["cursor"]
-    digest = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))[0]
-    forged = base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
+    cursor = forged(ask(reading.listing(status="PROCESSING", limit="1")), *position)
 
-    assert ask(reading.listing(status="PROCESSING", limit="1", cursor=forged)).status == 400
+    assert ask(reading.listing(status="PROCESSING", limit="1", cursor=cursor)).status == 400
 
 
 @pytest.mark.parametrize(
