@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from settlement.core.ledger import entries, forward, keys, kyc_review, limbo, reversal
 from settlement.core.ledger.keys import Row
@@ -30,7 +29,8 @@ from settlement.signing.signature import RowKeys
 from tests.proof.client import readable
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
-from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.expressions import Item
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb
 from tests.world.provider import APPROVED, IN_REVIEW
 
 CONFIG = StageConfig(
@@ -76,16 +76,14 @@ class Town:
 
     def state(self, kind: str, key: str, account: str) -> None:
         at = timestamp(self.tick())
-        row = self.store.read(keys.account(account))
-        assert row
+        row = self.row(keys.account(account))
         row.pop("frozen_at", None)
         times = {"freeze": {"frozen_at": at}, "close": {"closed_at": at}}.get(kind, {})
         self.put(row | times | {"last_order": key})
         self.put(order(key, kind, account, at))
 
     def _move(self, key: str, kind: str, account: str, amount: int, currency: str, at: str) -> None:
-        row = self.store.read(keys.account(account))
-        assert row
+        row = self.row(keys.account(account))
         change = amount if kind == "deposit" else -amount
         self.put(row | {"available": row["available"] + change})
         recorded = order(key, kind, account, at, currency, amount)
@@ -98,6 +96,15 @@ class Town:
         self.table.put_item(
             TableName="in-memory", Item=to_wire(self.row_keys.signed(row) if self.row_keys else row)
         )
+
+    def rows(self) -> dict[Key, Item]:
+        """Return a copy of the table's rows, in DynamoDB's format."""
+        return {key: dict(item) for key, item in self.table.items.items()}
+
+    def row(self, key: Row) -> Row:
+        found = self.store.read(key)
+        assert found
+        return found
 
     def circuit(self) -> None:
         now = int(self.tick().timestamp())
@@ -295,8 +302,7 @@ class Payment:
 
     def erase_names(self) -> None:
         """Remove the parties' names, as an operator does by hand."""
-        row = self.town.store.read(keys.settlement(self.settlement.key))
-        assert row
+        row = self.town.row(keys.settlement(self.settlement.key))
         left = {name: row[name] for name in row if name not in NAMES}
         self.town.put(left | {NAMES_ERASED: timestamp(self.town.tick())})
 
@@ -318,7 +324,3 @@ class Payment:
 
 def _caller(name: str) -> Caller:
     return Caller(by=name, user_id=f"id:{name}", request_id=f"request-{name}", source_ip="192.0.2.1")
-
-
-def row_of(town: Town, key: str) -> Any:
-    return town.table.items[(keys.settlement(key)["pk"], "SETTLEMENT")]
