@@ -27,6 +27,16 @@ def test_the_circuit_opens_with_the_thresholds_last_failing_payment(shared: Shar
     assert "expires_at" not in (shared.row or {})  # the table's TTL: an open circuit must not vanish
 
 
+def test_a_payment_that_fails_again_and_again_counts_once(shared: Shared) -> None:
+    environments = [shared.environment() for _ in range(3)]
+
+    for _ in range(THRESHOLDS.failures * 3):
+        for environment in environments:
+            assert environment.ask(DOWN, key="poisoned") is DOWN
+
+    assert shared.has(state="CLOSED", failure_count=1)
+
+
 def test_the_failures_of_all_environments_are_counted_together(shared: Shared) -> None:
     environments = [shared.environment() for _ in range(THRESHOLDS.failures)]
 
