@@ -1,9 +1,7 @@
 """Projection by the RDS Data API equals that over a connection, even if a call is lost."""
 
-import gzip
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -15,17 +13,13 @@ from settlement.books import page as books
 from settlement.books.data_api import CLIENT_CONFIG, DataApi
 from settlement.books.page import Projected
 from settlement.core.model.errors import BooksUnavailable
-from settlement.journal import lines, seals
 from tests.books.conftest import CURRENCIES
+from tests.books.objects import an_object, entry
 from tests.proof import sealed_town as towns
 from tests.proof.town import Town
-from tests.world import postgresql
 from tests.world.data_api import REQUEST_BYTES_MAX, FakeDataApi, refusal
-from tests.world.environment import NOW
-from tests.world.sealed import inserted
 
 Connect = Callable[[], psycopg.Connection]
-CALLS = ("begin_transaction", "execute_statement", "commit_transaction", "rollback_transaction")
 
 
 @pytest.fixture
@@ -35,18 +29,6 @@ def client(connect: Connect) -> FakeDataApi:
 
 def api(client: FakeDataApi) -> DataApi:
     return DataApi(client, cluster="cluster", secret="secret", database="books")
-
-
-def an_object(*told: Any) -> tuple[str, bytes]:
-    content = lines.content(told)
-    return seals.object_name(content, NOW), gzip.compress(content)
-
-
-def numbered(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    row = towns.entries(town)[0]
-    key = f"deposit-{number:08}"
-    sk = f"{row['posted_at']}#{key}:{row['step']}"
-    return {**row, "sk": sk, **change}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,9 +65,7 @@ def test_a_lost_call_leaves_the_object_whole_or_absent(
 ) -> None:
     lost, seen = 0, set[str]()
     while True:
-        name, content = an_object(
-            inserted(numbered(town, lost)), inserted(numbered(town, lost + 1_000, amount=-1))
-        )
+        name, content = an_object(entry(town, lost), entry(town, lost + 1_000, amount=-1))
         left = [lost]
 
         def lose(call: str, left: list[int] = left) -> None:
@@ -124,7 +104,7 @@ def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     """A service that repeats a statement automatically: its second answer says that the object is known."""
-    name, content = an_object(inserted(numbered(town, 1)))
+    name, content = an_object(entry(town, 1))
     once = client._execute_statement
 
     def twice(**parameters: Any) -> dict[str, Any]:
@@ -143,7 +123,7 @@ def test_a_refused_statement_leaves_nothing_and_tells_no_account(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     connection.execute("ALTER TABLE ledger.entry RENAME TO gone")
-    name, content = an_object(inserted(numbered(town, 1)))
+    name, content = an_object(entry(town, 1))
 
     with pytest.raises(
         BooksUnavailable, match=r"^execute_statement: DatabaseErrorException, SQLSTATE 42P01$"
@@ -194,9 +174,9 @@ def test_a_large_object_and_long_line_keep_the_apis_limits(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     count = 8_000
-    first = [inserted(numbered(town, number)) for number in range(count)]
-    others = [inserted(numbered(town, number, amount=1)) for number in range(count)]
-    long = inserted(numbered(town, count, amount=-1, credit='"' * 800_000))
+    first = [entry(town, number) for number in range(count)]
+    others = [entry(town, number, amount=1) for number in range(count)]
+    long = entry(town, count, amount=-1, credit='"' * 800_000)
 
     assert books.project(api(client), *an_object(*first, long)) == Projected(1, count, 1)
     assert books.project(api(client), *an_object(*others)) == Projected(1, 0, count)
@@ -204,23 +184,3 @@ def test_a_large_object_and_long_line_keep_the_apis_limits(
     assert 2**18 < client.largest < REQUEST_BYTES_MAX
     longest = connection.execute("SELECT max(length(line)) FROM ledger.put_aside").fetchone()
     assert longest == (books.LINE_CHARACTERS_MAX,)
-
-
-def test_a_postgresql_that_was_dead_gets_what_it_missed(town: Town) -> None:
-    with postgresql.cluster() as cluster:
-        url = f"{cluster.url}/postgres"
-        schema.migrate(url, CURRENCIES)
-        client = FakeDataApi(partial(psycopg.connect, url, autocommit=True))
-        told = [*towns.objects(town).items()]
-        for name, content in told[:3]:
-            books.project(api(client), name, content)
-        cluster.kill()
-        for name, content in told[3:]:
-            with pytest.raises(BooksUnavailable, match=r"^begin_transaction: DatabaseUnavailableException$"):
-                books.project(api(client), name, content)
-        cluster.start()
-        for name, content in told:
-            books.project(api(client), name, content)
-
-        with schema.books(url) as connection:
-            assert verify.verify(connection, lambda: towns.entries(town), NOW).agrees

@@ -1,8 +1,8 @@
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -36,12 +36,22 @@ def empty(server: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def guarded(url: str) -> Iterator[str]:
-    """The books' address for a user that must give its password, without it."""
+def unreachable() -> str:
+    return "postgresql://test:secret@127.0.0.1:1/books"
+
+
+@pytest.fixture
+def no_permission(url: str) -> Iterator[str]:
+    """The books' address for a user with a password and no permission."""
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
-        yield url.replace("test@", f"{GUARDED}:PASSWORD@")
+        yield url.replace("test@", f"{GUARDED}:right@")
         admin.execute(f"DROP ROLE {GUARDED}")
+
+
+@pytest.fixture
+def wrong_password(no_permission: str) -> str:
+    return no_permission.replace(":right@", ":secret@")
 
 
 def refused(ended: tuple[int, str, str], code: Exit, *texts: str) -> None:
@@ -141,29 +151,39 @@ def test_a_month_with_lines_put_aside_needs_an_explicit_close(
     assert ended == (0, "2026-10 is closed\n", "")
 
 
-@pytest.mark.parametrize("month", ["", "october", "2026-13", "2026-1", "2026-10-01", "0000-01"])
-def test_a_malformed_month_is_refused_before_any_read(
-    command: Command, url: str, sealed: MemoryS3, month: str
+CONNECTING = ("migrate", "rebuild", *NEEDS_BOOKS)
+FORM = "url: must be like postgresql://user@host/database"
+REFUSED: list[tuple[str, str, Exit, str]] = [
+    *((one, "unreachable", Exit.FAILED, "ledger: no connection: ") for one in CONNECTING),
+    *((one, "wrong_password", Exit.FAILED, "password authentication failed") for one in CONNECTING),
+    *((one, "no_permission", Exit.FAILED, "ledger: permission denied for ") for one in CONNECTING),
+    *((one, "empty", Exit.NOT_FOUND, "run `settle ledger migrate` first") for one in NEEDS_BOOKS),
+    *(
+        ("project", url, Exit.USAGE, FORM)
+        for url in ("", "books", "mysql://test:secret@db/books", "postgresql://[")
+    ),
+    *(
+        (f"{one} --from missing", "url", Exit.USAGE, "from: must be stack, s3://BUCKET/PREFIX or a directory")
+        for one in ("project", "rebuild")
+    ),
+    *(
+        (f"close {month!r}", "url", Exit.USAGE, "month: must be like 2026-11")
+        for month in ("", "october", "2026-13", "2026-1", "2026-10-01", "0000-01")
+    ),
+]
+"""A command, the fixture with its address or that itself, and the command's end."""
+
+
+@pytest.mark.usefixtures("sealed")
+@pytest.mark.parametrize(("arguments", "place", "code", "told"), REFUSED)
+def test_a_refusal_is_one_line_without_the_password(
+    command: Command, request: pytest.FixtureRequest, arguments: str, place: str, code: Exit, told: str
 ) -> None:
-    refused(command("close", month, "--url", url), Exit.USAGE, "month: must be like 2026-11")
+    url = request.getfixturevalue(place) if place.isidentifier() and place != "books" else place
 
+    ended = command(*shlex.split(arguments), "--url", url)
 
-@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
-def test_an_unreachable_server_is_one_line_without_the_password(command: Command, arguments: str) -> None:
-    ended = command(*arguments.split(), "--url", "postgresql://test:secret@127.0.0.1:1/books")
-
-    refused(ended, Exit.FAILED, "ledger: no connection: ")
-    assert "secret" not in ended[2]
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "books", "mysql://test:secret@db/books", "postgresql://["],
-)
-def test_a_url_of_another_form_is_refused_without_the_password(command: Command, url: str) -> None:
-    ended = command("project", "--url", url)
-
-    refused(ended, Exit.USAGE, "url: must be like postgresql://user@host/database")
+    refused(ended, code, told)
     assert "secret" not in ended[2]
 
 
@@ -182,47 +202,12 @@ def test_the_stacks_own_aurora_is_migrated_and_nothing_else(
     assert len(migrated) == 1
 
 
-@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
-def test_a_wrong_password_is_one_line_without_showing_it(
-    command: Command, guarded: str, arguments: str
-) -> None:
-    ended = command(*arguments.split(), "--url", guarded.replace("PASSWORD", "wrong-one"))
-
-    refused(ended, Exit.FAILED, "ledger: no connection: ", "password authentication failed")
-    assert "wrong-one" not in ended[2]
-
-
-@pytest.mark.parametrize("arguments", ["migrate", "rebuild", *NEEDS_BOOKS])
-def test_a_user_without_the_permission_is_told_so(
-    command: Command, guarded: str, arguments: str, sealed: MemoryS3
-) -> None:
-    ended = command(*arguments.split(), "--url", guarded.replace("PASSWORD", "right"))
-
-    refused(ended, Exit.FAILED, "ledger: permission denied for ")
-
-
-@pytest.mark.parametrize("arguments", NEEDS_BOOKS)
-def test_without_the_schema_the_command_that_makes_it_is_named(
-    command: Command, empty: str, arguments: str, sealed: MemoryS3
-) -> None:
-    refused(command(*arguments.split(), "--url", empty), Exit.NOT_FOUND, "run `settle ledger migrate` first")
-
-
 def test_a_rebuild_into_books_that_are_not_empty_is_refused(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     command("project", "--url", url)
 
     refused(command("rebuild", "--url", url), Exit.CONFLICT, "rebuild into an empty database")
-
-
-@pytest.mark.parametrize("arguments", ["project", "rebuild"])
-def test_a_journal_that_is_not_there_is_a_usage_error(
-    command: Command, url: str, arguments: str, tmp_path: Path
-) -> None:
-    ended = command(arguments, "--url", url, "--from", str(tmp_path / "missing"))
-
-    refused(ended, Exit.USAGE, "from: must be stack, s3://BUCKET/PREFIX or a directory")
 
 
 def test_without_a_url_the_option_and_its_variable_are_named(

@@ -14,7 +14,7 @@ from settlement.books.page import Projected
 from settlement.journal import lines, seals
 from settlement.journal.objects import Found
 from settlement.proof import table_scan
-from tests.books.histories import Dying
+from tests.books.objects import an_object
 from tests.proof import sealed_town as towns
 from tests.proof.town import CONFIG, Town
 from tests.world.environment import NOW
@@ -40,14 +40,8 @@ class SealedCopy:
         return self._objects[found.name]
 
 
-def an_object(*told: Any) -> dict[str, bytes]:
-    content = lines.content(told)
-    return {seals.object_name(content, NOW): gzip.compress(content)}
-
-
 def take(connection: psycopg.Connection, *told: Any) -> Projected:
-    ((name, content),) = an_object(*told).items()
-    return project.project(connection, name, content)
+    return project.project(connection, *an_object(*told))
 
 
 def booked(connection: psycopg.Connection) -> set[tuple[Any, ...]]:
@@ -72,20 +66,6 @@ def take_all(connection: psycopg.Connection, town: Town, seed: int = 0) -> None:
 
 def aside(connection: psycopg.Connection) -> list[str]:
     return [str(one["reason"]) for one in project.aside(connection)]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_each_entry_is_booked_once_in_any_order_and_repetition(
-    connection: psycopg.Connection, town: Town, seed: int
-) -> None:
-    told = [*towns.objects(town, seed).items()] * 2
-    random.Random(seed).shuffle(told)
-
-    new = sum(project.project(connection, name, content).entries for name, content in told)
-
-    assert new == len(towns.entries(town))
-    assert booked(connection) == in_table(town)
-    assert aside(connection) == []
 
 
 def test_the_trial_balance_is_that_of_the_proof(connection: psycopg.Connection, town: Town) -> None:
@@ -122,27 +102,6 @@ def test_two_projectors_at_once_book_each_entry_once(connect: Connect, town: Tow
 
     assert new == len(towns.entries(town))
     assert booked(connect()) == in_table(town)
-
-
-def test_a_projector_killed_anywhere_leaves_an_object_whole_or_absent(
-    connect: Connect, connection: psycopg.Connection, entry: dict[str, Any]
-) -> None:
-    died, changed = 0, {"event": "MODIFY", "at": 1, "old": lines.image(entry)}
-    while True:
-        told = entry | {"sk": entry["sk"].replace("-0", f"-{died}")}
-        dying = connect()
-        Dying(dying, died)
-        try:
-            take(dying, inserted(told), changed)
-        except psycopg.Error:
-            died += 1
-            assert connection.execute("SELECT count(*) FROM ledger.object").fetchone() == (died - 1,)
-            assert take(connection, inserted(told), changed).entries == 1
-        else:
-            break
-
-    assert died >= 4
-    assert len(booked(connection)) == died + 1
 
 
 def test_another_entry_of_a_key_and_step_is_put_aside(
@@ -208,20 +167,26 @@ def test_a_change_of_an_entry_is_put_aside(
     assert aside(connection) == [f"{event} of an entry, which never changes"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"no gzip", gzip.compress(b"{}", mtime=0), gzip.compress(b"{", mtime=0)[:-9]],
-    ids=["no gzip", "another's", "cut off"],
-)
-def test_an_object_contradicting_its_name_is_left_for_a_person(
-    connection: psycopg.Connection, entry: dict[str, Any], content: bytes
+DEEP = b"[" * 100_000 + b"]" * 100_000
+BAD_OBJECTS = {
+    "no gzip": ("journal/0/bad.jsonl.gz", b"no gzip"),
+    "another's": ("journal/0/bad.jsonl.gz", gzip.compress(b"{}", mtime=0)),
+    "cut off": ("journal/0/bad.jsonl.gz", gzip.compress(b"{", mtime=0)[:-9]),
+    "nested too deep": (seals.object_name(DEEP, NOW), gzip.compress(DEEP)),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_OBJECTS)
+def test_an_unreadable_object_holds_up_no_other_and_is_left_for_a_person(
+    connection: psycopg.Connection, entry: dict[str, Any], bad: str
 ) -> None:
-    copy = SealedCopy({"journal/0/bad.jsonl.gz": content} | an_object(inserted(entry)))
+    name, _ = BAD_OBJECTS[bad]
+    copy = SealedCopy(dict([BAD_OBJECTS[bad], an_object(inserted(entry))]))
 
     done = project.project_all(connection, copy)
 
     assert (done.objects, done.entries) == (1, 1)
-    assert [one.partition(": ")[0] for one in done.unreadable] == ["journal/0/bad.jsonl.gz"]
+    assert [one.partition(": ")[0] for one in done.unreadable] == [name]
     assert project.project_all(connection, copy).unreadable == done.unreadable, "it is in no inbox"
 
 
@@ -275,14 +240,3 @@ def test_the_schema_can_be_migrated_again_but_refuses_other_decimals(url: str) -
     with pytest.raises(CommandFailed, match=r"^ledger: KWD has 3 decimals in the books, and 2 here$") as told:
         schema.migrate(url, {"KWD": 2})
     assert told.value.code is Exit.CONFLICT
-
-
-def test_a_line_nested_too_deep_holds_up_no_other_object(
-    connection: psycopg.Connection, entry: dict[str, Any]
-) -> None:
-    deep = b"[" * 100_000 + b"]" * 100_000
-    bad = {seals.object_name(deep, NOW): gzip.compress(deep)}
-
-    done = project.project_all(connection, SealedCopy(bad | an_object(inserted(entry))))
-
-    assert (done.objects, done.entries, len(done.unreadable)) == (1, 1, 1)

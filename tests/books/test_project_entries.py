@@ -22,15 +22,14 @@ from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core import telemetry
 from settlement.core.model.errors import BooksUnavailable, JournalUnavailable
 from settlement.journal import bucket as _journal
-from settlement.journal import lines, seals
 from settlement.journal.copy import Bucket
+from tests.books.objects import an_object, entry
 from tests.proof import sealed_town as towns
 from tests.proof.town import Town
 from tests.world.data_api import FakeDataApi, refusal
 from tests.world.environment import NOW
 from tests.world.functions import Context
 from tests.world.memory_s3 import MemoryS3
-from tests.world.sealed import inserted
 
 Connect = Callable[[], psycopg.Connection]
 CALLS = ("begin_transaction", "execute_statement", "commit_transaction", "rollback_transaction")
@@ -54,9 +53,8 @@ class Stage:
         client.before = self.asked.append
 
     def put(self, *told: Any, at: datetime | None = None) -> str:
-        content = lines.content(told)
-        name = seals.object_name(content, at or self.now)
-        self.journal.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))
+        name, content = an_object(*told, at=at or self.now)
+        self.journal.put_object(Bucket="journal", Key=name, Body=content)
         return name
 
     def round(self, *left_ms: int) -> dict[str, Any]:
@@ -124,12 +122,6 @@ def sealed(stage: Stage, town: Town) -> set[str]:
     for name, content in told.items():
         stage.journal.put_object(Bucket="journal", Key=name, Body=content)
     return set(told)
-
-
-def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    row = towns.entries(town)[0]
-    sk = f"{row['posted_at']}#deposit-{number:08}:{row['step']}"
-    return inserted({**row, "sk": sk, **change})
 
 
 def refuses(error: BaseException, *calls: str, after: int = 0, times: int = 10**9) -> Callable[[str], None]:
@@ -488,7 +480,7 @@ def test_a_left_out_objects_line_has_its_name_without_content(
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(telemetry.logger, "error", lambda message, **more: told.append(more))
     name = stage.put(entry(town, 1, debit="canary"))
-    other = gzip.compress(lines.content([entry(town, 2, debit="canary")]))
+    _, other = an_object(entry(town, 2, debit="canary"))
     stage.journal.versions[name] = [other]
 
     stage.round()

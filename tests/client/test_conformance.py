@@ -1,4 +1,3 @@
-from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -7,35 +6,12 @@ import pytest
 import settlement_client
 from clients.conformance.server import ACCESS_KEY, REGION, SECRET_KEY, cases, serving
 from settlement_client import Arrival, Client, Reading, Request, SettlementClientError, parse_event
-from tests.client.test_reading import Clock
+from tests.client.conftest import Clock
 from tests.unit.contracts import EVENT, OUTCOME, faults
 
 CASES = cases()
 
 each_case = pytest.mark.parametrize("name", CASES)
-
-
-class Paused(Clock):
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        super().sleep(seconds)
-
-    def passed(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Paused:
-    clock = Paused()
-    fake = SimpleNamespace(monotonic=clock.monotonic, sleep=clock.sleep)
-    for module in ("posting", "reading"):
-        monkeypatch.setattr(f"settlement_client.{module}.time", fake)
-    monkeypatch.setattr("random.random", lambda: 1.0)
-    return clock
 
 
 def result_of(call: dict[str, Any], url: str) -> Any:
@@ -69,7 +45,7 @@ def arrivals(events: list[dict[str, Any]]) -> list[Arrival]:
 
 
 @each_case
-def test_the_python_client_keeps_the_table(name: str, clock: Paused) -> None:
+def test_the_python_client_keeps_the_table(name: str, clock: Clock) -> None:
     case = CASES[name]
 
     with serving(case["exchanges"], clock.passed) as (url, script):

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from settlement_client import DynamoDbInbox, Event, MalformedAnswer, Outcome, Store, parse_event
 from tests.client.payments import EVENTS, KEY, SETTLED
 from tests.consumers.events import HISTORIES, event, history
+from tests.consumers.faults import Dying
 from tests.world.ledger import Ledger
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -97,33 +98,16 @@ def test_each_effect_comes_once_and_the_latest_one_stays(
     assert payment(client) == (statuses[-1], len(applied))
 
 
-class Faulty:
-    """A DynamoDB client that loses an answer, or makes readers collide."""
-
-    def __init__(self, client: Any, faults: Sequence[str]) -> None:
-        self.client, self.faults = client, [*faults]
-
-    def transact_write_items(self, **parameters: Any) -> Any:
-        fault = self.faults.pop(0) if self.faults else None
-        if fault == "conflict":
-            reasons = [{"Code": "TransactionConflict"}, {"Code": "None"}]
-            told: Any = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
-            raise ClientError(told, "TransactWriteItems")
-        answer = self.client.transact_write_items(**parameters)
-        if fault == "lost":
-            raise ReadTimeoutError(endpoint_url="https://dynamodb.invalid")
-        return answer
-
-
 @pytest.mark.parametrize(
-    ("fault", "error", "again"), [("conflict", ClientError, True), ("lost", ReadTimeoutError, False)]
+    ("fault", "error", "again"),
+    [("conflict", ClientError, True), ("answer lost", ReadTimeoutError, False)],
 )
 def test_after_a_fault_the_message_returns_and_takes_effect_once(
     fault: str, error: type[Exception], again: bool
 ) -> None:
     client = MemoryDynamoDb()
     order(client)
-    inbox = DynamoDbInbox(Faulty(client, [fault]), "orders")
+    inbox = DynamoDbInbox(Dying(client, [fault]), "orders")
     (body,) = history(KEY, ("REJECTED",))
 
     with pytest.raises(error):

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from settlement_client import Client, InvalidRequest, MalformedAnswer, Skipped, Unavailable
-from tests.client.test_reading import DOWN, SIGNED, Api, Said, api, client
-
-__all__ = ["api", "client"]
+from tests.client.conftest import DOWN, SIGNED, Api, Said
 
 ENTRY = {
     "posted_at": "2026-11-20T12:00:00.123Z",

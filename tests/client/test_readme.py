@@ -22,10 +22,9 @@ PAYS, WALKS, HEARS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_pays_once_after_a_lost_answer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    session: boto3.Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first start loses its answer; the second finds the same request in flight."""
-    session = boto3.Session("test", "test", region_name="eu-west-1")
     client = Client(express_arn="arn:aws:states:eu-west-1:123456789012:stateMachine:Express", session=session)
     sent: list[Any] = []
     waited: list[tuple[str, float]] = []

@@ -18,8 +18,7 @@ EXECUTION = STANDARD.replace("stateMachine", "execution") + ":one"
 
 
 @pytest.fixture
-def client() -> Client:
-    session = boto3.Session("test", "test", region_name="eu-west-1")
+def client(session: boto3.Session) -> Client:
     return Client(express_arn=EXPRESS, standard_arn=STANDARD, queue_url=QUEUE, session=session)
 
 
@@ -164,8 +163,10 @@ def test_boto3_repeats_no_start_and_express_is_waited_for(client: Client) -> Non
         ("cancel", (request(),), "api_url"),
     ],
 )
-def test_a_call_without_its_address_names_it(method: str, asked: tuple[object, ...], address: str) -> None:
-    client = Client(session=boto3.Session("test", "test", region_name="eu-west-1"))
+def test_a_call_without_its_address_names_it(
+    session: boto3.Session, method: str, asked: tuple[object, ...], address: str
+) -> None:
+    client = Client(session=session)
 
     with pytest.raises(ValueError, match=f"^{address}: this client was made without it$"):
         getattr(client, method)(*asked)
@@ -173,9 +174,8 @@ def test_a_call_without_its_address_names_it(method: str, asked: tuple[object, .
 
 @pytest.mark.parametrize(("name", "saga"), [("settlement-prod", ""), ("Payments/Eu", "Eu")])
 def test_a_stacks_client_has_the_addresses_of_its_outputs(
-    name: str, saga: str, monkeypatch: pytest.MonkeyPatch
+    session: boto3.Session, name: str, saga: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = boto3.Session("test", "test", region_name="eu-west-1")
     cloudformation = session.client("cloudformation")
     monkeypatch.setattr(session, "client", lambda name: {"cloudformation": cloudformation}[name])
     outputs = {

@@ -1,12 +1,6 @@
 """Servers of the examples: PostgreSQL, and MiniStack's SQS without the app."""
 
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +10,8 @@ import boto3
 import psycopg
 import pytest
 
-from settle.local.ports import free_port
+from tests.statemachines.engines import ministack
 from tests.world import postgresql
-
-START_SECONDS_MAX = 60
 
 
 @pytest.fixture(scope="session")
@@ -61,34 +53,8 @@ class Queue:
 
 @pytest.fixture(scope="session")
 def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder, port = tmp_path_factory.mktemp("ministack"), free_port()
-    variables = {
-        "BIND_HOST": "127.0.0.1",
-        "GATEWAY_PORT": str(port),
-        "IOT_MTLS_ENABLED": "0",  # else its MQTT broker listens on every interface
-        "TMPDIR": str(folder),
-        "STATE_DIR": str(folder / "state"),
-        "S3_DATA_DIR": str(folder / "s3"),
-    }
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
-            env=os.environ | variables,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        fails_at = time.monotonic() + START_SECONDS_MAX
-        while not _answers(f"{url}/_ministack/health"):
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < fails_at, "MiniStack did not start"
-            time.sleep(0.1)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+    with ministack(tmp_path_factory.mktemp("ministack")) as machines:
+        yield machines.meta.endpoint_url
 
 
 @pytest.fixture
@@ -100,11 +66,3 @@ def queue(ministack_url: str) -> Queue:
     made = Queue(sqs, ministack_url, url, dead_letters)
     made.gives_up_after(30)
     return made
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=1) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

@@ -1,6 +1,7 @@
 """Outcome events of payments in the bus's form."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from settlement.core.model.status import Status
@@ -50,3 +51,46 @@ def event(key: str, sequence: int, status: str) -> dict[str, Any]:
 
 def history(key: str, statuses: tuple[str, ...]) -> list[str]:
     return [json.dumps(event(key, number, status)) for number, status in enumerate(statuses, start=1)]
+
+
+Change = Callable[[dict[str, Any]], object]
+
+CHANGES: list[tuple[Change, str]] = [
+    (lambda detail: detail.pop("sequence"), "no outcome event: KeyError 'sequence'"),
+    (lambda detail: detail.update(data=None), "no outcome event: TypeError "),
+    *(
+        (lambda detail, wrong=wrong: detail.update(sequence=wrong), "sequence: must match ")
+        for wrong in (4, "0", "4\n", "٤")
+    ),
+    *(
+        (lambda detail, wrong=wrong: detail.update(subject=wrong), "subject: must match ")
+        for wrong in ("", "short", "x" * 65)
+    ),
+    *(
+        (lambda detail, wrong=wrong: detail["data"].update(status=wrong), "data.status: must match ")
+        for wrong in ("PAID", None)
+    ),
+]
+"""Changes that make an event a bad one, with the beginning of what a reader says of it."""
+
+TEXTS = [
+    ("{", "no outcome event: JSONDecodeError "),
+    ("[]", "no outcome event: TypeError "),
+    ('{"id": "1"}', "no outcome event: KeyError 'detail'"),
+    ("[" * 100_000, "no outcome event: RecursionError "),
+]
+
+
+def bad_messages(key: str) -> list[tuple[str, str]]:
+    """Return messages that are no outcome event, and the beginning of what a reader says of each."""
+    unknown = "order-2026-000999"
+    gone: tuple[Change, str] = (
+        lambda detail: detail.update(subject=unknown),
+        f"subject: no order has the payment {unknown}",
+    )
+    found = [*TEXTS]
+    for change, words in (*CHANGES, gone):
+        bad = event(key, 4, "SETTLED")
+        change(bad["detail"])
+        found.append((json.dumps(bad), words))
+    return found

@@ -1,48 +1,21 @@
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples.consumers import dynamodb_inbox
-from tests.consumers.events import HISTORIES, PAID, event, history
+from tests.consumers.events import HISTORIES, PAID, bad_messages, event, history
+from tests.consumers.faults import Dying, Killed
 from tests.world.ledger import Ledger
-from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
-from tests.world.templates import PROJECT
+from tests.world.memory_dynamodb import Changes, MemoryDynamoDb
 
 KEYS = ("order-2026-000101", "order-2026-000102")
 FAULTS = ("none", "none", "dies before", "dies after", "answer lost", "conflict")
-
-
-class Killed(BaseException):
-    """The environment's end, invisible to exception handlers."""
-
-
-class Dying:
-    """DynamoDB client that applies the next fault to each transaction."""
-
-    def __init__(self, client: Any, faults: Sequence[str] = ()) -> None:
-        self.client, self.faults = client, list(faults)
-
-    def transact_write_items(self, **parameters: Any) -> Any:
-        fault = self.faults.pop(0) if self.faults else "none"
-        if fault == "dies before":
-            raise Killed
-        if fault == "conflict":
-            reasons = [{"Code": "TransactionConflict"}, {"Code": "None"}]
-            raise error(
-                "transact_write_items", "TransactionCanceledException", "", CancellationReasons=reasons
-            )
-        answer = self.client.transact_write_items(**parameters)
-        if fault == "dies after":
-            raise Killed
-        if fault == "answer lost":
-            raise ReadTimeoutError(endpoint_url="https://dynamodb.invalid")
-        return answer
 
 
 def order(client: Any, key: str) -> None:
@@ -124,37 +97,10 @@ def test_each_effect_comes_at_most_once_and_the_latest_stays(
         assert payment(client, key) == (PAID.get(statuses[-1], "PENDING"), counted[key])
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("{", "BadMessage: no outcome event: JSONDecodeError "),
-        ("[]", "BadMessage: no outcome event: TypeError "),
-        ('{"id": "1"}', "BadMessage: no outcome event: KeyError 'detail'"),
-        (lambda detail: detail.pop("sequence"), "BadMessage: no outcome event: KeyError 'sequence'"),
-        (lambda detail: detail.update(sequence=4), "BadMessage: sequence: must match "),
-        (lambda detail: detail.update(sequence="0"), "BadMessage: sequence: must match "),
-        (lambda detail: detail.update(sequence="4\n"), "BadMessage: sequence: must match "),
-        (lambda detail: detail.update(subject="short"), "BadMessage: subject: must match "),
-        (lambda detail: detail["data"].update(status="PAID"), "BadMessage: data.status: must match "),
-        (lambda detail: detail["data"].update(status=None), "BadMessage: data.status: must match "),
-        (
-            lambda detail: detail.update(subject="order-2026-000999"),
-            "BadMessage: subject: no order has the payment order-2026-000999",
-        ),
-        ("[" * 100_000, "BadMessage: no outcome event: RecursionError "),
-    ],
-    ids=range(12),
-)
+@pytest.mark.parametrize(("body", "words"), bad_messages(KEYS[0]), ids=count())
 def test_a_bad_message_is_one_line_and_stops_no_other(
-    client: MemoryDynamoDb,
-    capsys: pytest.CaptureFixture[str],
-    body: str | Callable[[dict[str, Any]], None],
-    words: str,
+    client: MemoryDynamoDb, capsys: pytest.CaptureFixture[str], body: str, words: str
 ) -> None:
-    bad = event(KEYS[0], 4, "SETTLED")
-    if callable(body):
-        body(bad["detail"])
-        body = json.dumps(bad)
     good = (json.dumps(event(key, 2, "SETTLED")) for key in KEYS)
 
     failed = deliver([next(good), body, next(good)])
@@ -163,7 +109,7 @@ def test_a_bad_message_is_one_line_and_stops_no_other(
     (line,) = capsys.readouterr().out.splitlines()
     told = json.loads(line)
     assert (told["level"], told["message_id"]) == ("ERROR", "1")
-    assert told["error"].startswith(words)
+    assert told["error"].startswith(f"BadMessage: {words}")
     assert [payment(client, key) for key in KEYS] == [("PAID", 1)] * 2
 
 
@@ -193,9 +139,3 @@ def test_a_server_takes_and_refuses_the_same_writes(ledger: Ledger, monkeypatch:
 
     assert failed == [3]
     assert payment(client, key, table) == ("NOT_PAID", 2)
-
-
-def test_the_example_is_short() -> None:
-    text = (PROJECT / "examples" / "consumers" / "dynamodb_inbox.py").read_text()
-
-    assert len(text.splitlines()) <= 90

@@ -9,7 +9,7 @@ from settlement.core import telemetry
 from settlement.core.model import errors
 from settlement.core.policy import recovery
 from settlement.core.store import dynamodb
-from tests.infra.stack import properties
+from tests.infra.stack import changed, properties
 from tests.world.rooms import is_there
 from tests.world.templates import PROJECT
 
@@ -164,6 +164,7 @@ BANK_ALARMS = {
     "ReadStatementsFailed": _errors("ReadStatements", 1),
 }
 
+OF_OPTIONS = BANK_ALARMS | (BOOKS_ALARMS if is_there("books") else {})
 OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS
 
 SUMS = {
@@ -181,6 +182,17 @@ SUMS = {
 def deployed(stage: str) -> dict[str, Any]:
     found = properties(stage, "CloudWatch::Alarm")
     return {name.removeprefix("Pager"): alarm for name, alarm in found.items()}
+
+
+def of_options(stage: str) -> dict[str, Any]:
+    """Return the alarms of a stage with the options that have some."""
+    found = changed(stage, statements_every_minutes=60)
+    if is_there("books"):
+        found = found | changed(stage, books_every_minutes=1)
+    alarms = {name: dict(found[f"Pager{name}"]["Properties"]) for name in OF_OPTIONS}
+    for alarm in alarms.values():
+        alarm.pop("Tags", None)
+    return alarms
 
 
 def listed() -> dict[str, str]:

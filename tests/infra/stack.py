@@ -88,7 +88,9 @@ def only(stage: str, kind: str) -> Any:
 
 
 def of_function(stage: str, function: str, kind: str) -> Any:
-    (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] == f"${{{function}}}")
+    """Return a function's only permission, event source or the like."""
+    names = (f"${{{function}}}", f"${{{function}.Arn}}")
+    (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] in names)
     return found
 
 
@@ -184,6 +186,13 @@ def of_role(stage: str, role: str) -> list[dict[str, Any]]:
 
 def granted(stage: str, role: str) -> set[Permission]:
     return {*permissions({"Statement": of_role(stage, role)})}
+
+
+def granted_in(found: dict[str, Any], role: str) -> set[Permission]:
+    """Return what a role's policies say in a changed template."""
+    policies = [one["Properties"] for one in found.values() if one["Type"] == "AWS::IAM::Policy"]
+    documents = [one["PolicyDocument"] for one in policies if f"${{{role}}}" in one["Roles"]]
+    return {permission for document in documents for permission in permissions(document)}
 
 
 def attached(stage: str, kind: str, listing: str, resource: str) -> set[Permission]:

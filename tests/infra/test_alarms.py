@@ -1,3 +1,4 @@
+from itertools import product
 from typing import Any
 
 import pytest
@@ -5,12 +6,24 @@ import pytest
 from infra.config import STAGES
 from settlement.core.ledger import keys
 from settlement.core.policy import recovery
-from tests.infra.alarms import ALARMS, ONE_FAULT_MINUTES, STACK, SUMS, counted, deployed, listed
-from tests.infra.stack import FUNCTIONS, definition, each_stage, each_stage_on_aws
+from tests.infra.alarms import (
+    ALARMS,
+    OF_OPTIONS,
+    ONE_FAULT_MINUTES,
+    OPTIONAL_ALARMS,
+    STACK,
+    SUMS,
+    counted,
+    deployed,
+    listed,
+    of_options,
+)
+from tests.infra.stack import FUNCTIONS, ON_AWS, definition, each_stage, each_stage_on_aws
 from tests.world.rooms import there
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
-OURS = sorted(alarm.metric for alarm in ALARMS.values() if alarm.namespace == "Settlement")
+EVERY = ALARMS | OPTIONAL_ALARMS
+OURS = sorted(alarm.metric for alarm in EVERY.values() if alarm.namespace == "Settlement")
 
 
 def parts(stage: str, alarm: str) -> list[Any]:
@@ -36,11 +49,10 @@ def test_each_of_these_alarms_notifies_the_topic_of_its_urgency(stage: str) -> N
         assert alarm.get("ActionsEnabled", True) is True, name
 
 
-@each_stage
-@pytest.mark.parametrize("name", ALARMS)
+@pytest.mark.parametrize(("stage", "name"), [*product(STAGES, ALARMS), *product(ON_AWS, OF_OPTIONS)])
 def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
-    """Most metrics lack data while idle; that is an alarm only if recovery is dead."""
-    found, alarm = deployed(stage)[name], ALARMS[name]
+    """Most metrics lack data while idle; that is an alarm only if recovery is dead, or a lag unknown."""
+    found, alarm = (deployed(stage) if name in ALARMS else of_options(stage))[name], EVERY[name]
     dimension, value = alarm.dimension
 
     described = ("AlarmActions", "AlarmDescription", "OKActions")
@@ -56,6 +68,7 @@ def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, nam
         "ComparisonOperator": "GreaterThanOrEqualToThreshold",
         "TreatMissingData": alarm.missing,
     }
+    assert found["AlarmActions"][0] == f"${{Pager{listed()[name]}}}"
 
 
 def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:

@@ -20,16 +20,10 @@ from tests.infra.attacks import (
     staged,
 )
 from tests.infra.evaluator import ENCLOSING, LEADING, Request, allows, policy, requests
-from tests.infra.stack import FUNCTIONS, each_stage_on_aws, granted
+from tests.infra.stack import FUNCTIONS, each_stage_on_aws
 from tests.infra.test_grants import STRANGERS
 from tests.world.ledger import ROW_KEYS
 
-RAISE = {
-    "Key": {"pk": {"S": "ACCOUNT#eve"}, "sk": {"S": "BALANCE"}},
-    "UpdateExpression": "SET available = available + :n",
-    "ExpressionAttributeValues": {":n": {"N": "1"}},
-}
-ENTRY = {"Item": {"pk": {"S": "ENTRIES#eve"}, "sk": {"S": "then"}}}
 ALL = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
 IN_VAIN = {
     "forges_an_escrow",
@@ -71,23 +65,6 @@ def test_a_role_that_a_strangers_input_reaches_makes_no_money(function: str) -> 
 
 
 @each_stage_on_aws
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_outside_a_transaction_no_role_raises_balances_or_puts_entries(stage: str, function: str) -> None:
-    own = policy(stage, function)
-
-    for operation, write in (("UpdateItem", RAISE), ("PutItem", ENTRY)):
-        assert not any(allows(own, one) for one in requests(TABLE, operation, write))
-
-
-@each_stage_on_aws
-def test_the_hold_adds_to_a_balance_in_a_transaction(stage: str) -> None:
-    """To IAM it is the same write: this complements the test above."""
-    asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": RAISE}]})
-
-    assert all(allows(policy(stage, "HoldFunds"), one) for one in asked)
-
-
-@each_stage_on_aws
 @pytest.mark.parametrize("enclosing", [(), ("TransactGetItems",)])
 def test_another_or_no_enclosing_operation_is_denied(stage: str, enclosing: tuple[str, ...]) -> None:
     context = {LEADING: ("ENTRIES#eve",)} | ({ENCLOSING: enclosing} if enclosing else {})
@@ -111,28 +88,6 @@ def test_no_role_changes_an_agreed_or_once_written_attribute(
     asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": change}]})
 
     assert not any(allows(own, one) for one in asked)
-
-
-@each_stage_on_aws
-def test_the_webhook_says_which_key_resumes_and_nothing_else(stage: str) -> None:
-    """It may not start machines, send task success, or invoke functions except recovery."""
-    other = {
-        (one.action, one.resource)
-        for one in granted(stage, "KycDecidedRole")
-        if one.action.startswith(("states:", "lambda:", "events:", "sqs:"))
-    }
-
-    assert other == {("lambda:InvokeFunction", "${RecoverStalled.Arn}")}
-
-
-@each_stage_on_aws
-def test_only_the_door_sends_success_and_none_stops_or_deletes(stage: str) -> None:
-    """It wakes an execution, which reads the decision from the table."""
-    actions = {(function, one.action) for function in FUNCTIONS for one in granted(stage, f"{function}Role")}
-
-    assert {
-        one for one in actions if one[1].startswith(("states:Send", "states:Stop", "dynamodb:Delete"))
-    } == {("TakeOrder", "states:SendTaskSuccess")}
 
 
 def test_a_thief_is_denied_what_the_policy_does_not_allow() -> None:

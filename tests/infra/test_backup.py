@@ -1,39 +1,18 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
-from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
-from infra.config import STAGES
-from tests.infra.stack import allow, changed, each_stage, findings, permissions, template
-
-VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
-
-
-BACKUPS = {"backup_days": 35, "backup_copy_to": VAULT}
+from tests.infra.stack import allow, changed, permissions
+from tests.infra.test_options import OPTIONS, VAULT
 
 
 def resources(**changes: Any) -> dict[str, Any]:
-    return changed(**BACKUPS | changes)
+    return changed(**OPTIONS["Backup"].settings | changes)
 
 
 def only(kind: str, **changes: Any) -> Any:
     (found,) = (one for one in resources(**changes).values() if one["Type"] == f"AWS::Backup::{kind}")
     return found
-
-
-@each_stage
-def test_no_stage_has_a_vault_unless_its_operator_wants_one(stage: str) -> None:
-    assert STAGES[stage].backup_days is None
-    assert not [one for one in template(stage).values() if one["Type"].startswith("AWS::Backup::")]
-
-
-def test_it_changes_nothing_else_but_the_pagers_topic_and_key() -> None:
-    before, after = template("prod"), resources()
-
-    changed_ones = {one for one in before if after.get(one) != before[one]}
-    assert changed_ones <= {"PagerKey", "PagerMorningTopicPolicy"}
-    assert {one for one in after.keys() - before.keys() if not one.startswith("Backup")} == set()
 
 
 def test_the_vault_has_its_own_key_and_outlives_the_stack() -> None:
@@ -87,18 +66,3 @@ def test_a_failed_backup_or_copy_is_told_by_the_morning() -> None:
     may_encrypt = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by="events.amazonaws.com")
     assert may_publish <= set(permissions(topic["PolicyDocument"]))
     assert may_encrypt <= set(permissions(key["KeyPolicy"]))
-
-
-EXPLAINED = {
-    "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
-    "AWSBackupServiceRolePolicyForBackup]": "AWS keeps this policy in step with what its backups need.",
-}
-
-
-@pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])
-def test_every_finding_in_the_backups_is_explained(pack: Any, tmp_path: Path) -> None:
-    found = findings("prod", pack, tmp_path, **BACKUPS)
-
-    assert {rule for rule, path in found if path.startswith("Backup/")} == (
-        set(EXPLAINED) if pack is AwsSolutionsChecks else set()
-    )

@@ -3,32 +3,13 @@ from typing import Any
 import pytest
 
 from infra.canary import STOPS
-from infra.config import STAGES
-from tests.infra.stack import SETTLEMENTS, STARTING, changed, each_stage, template
+from tests.infra.stack import SETTLEMENTS, STARTING, changed
 
-ADDED = {f"{machine}Live{kind}" for machine in SETTLEMENTS for kind in ("Version", "Alias")}
 each_settlement = pytest.mark.parametrize("machine", SETTLEMENTS)
 
 
 def resources() -> dict[str, Any]:
     return changed(canary_percent=10, canary_minutes=20)
-
-
-@each_stage
-def test_no_stage_has_an_alias_unless_its_operator_wants_one(stage: str) -> None:
-    kinds = {one["Type"] for one in template(stage).values()}
-
-    assert STAGES[stage].canary_percent is None
-    assert not kinds & {"AWS::StepFunctions::StateMachineAlias", "AWS::StepFunctions::StateMachineVersion"}
-
-
-def test_it_adds_an_alias_and_version_and_changes_starters_only() -> None:
-    """A reversal takes the newest code, so its machine has no version."""
-    before, after = template("prod"), resources()
-
-    assert after.keys() - before.keys() == ADDED
-    doors = {f"{name}RoleDefaultPolicy" for name in ("StartSettlements", "AcceptSettlements")}
-    assert {one for one in before if after.get(one) != before[one]} == {*STARTING, *doors}
 
 
 @pytest.mark.parametrize("door", ["StartSettlements", "AcceptSettlements"])

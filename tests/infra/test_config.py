@@ -167,6 +167,9 @@ REFUSED: list[tuple[Changes, str]] = [
     *each(
         "books_every_minutes", "must be from 1 to 60, or None$", *there("books", 0, 61, -1, True, "1", 1.5)
     ),
+    *each("statements_every_minutes", "", 0, 14, 1_441, True, "60"),
+    # It names no account.
+    *each("statement_accounts", "must ", "ACC-(", "ACC-(?P<customer>x)", "ACC-x"),
     # It has no snapshots: the setting would have no effect.
     *each("warm_write_units", "must be None on the embedded AWS", 5_000, **EMBEDDED),
     *each(

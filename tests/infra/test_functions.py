@@ -78,33 +78,20 @@ def test_a_function_is_bounded_and_traced_in_executions_alone(stage: str) -> Non
 
 
 @each_stage
-def test_the_proof_has_the_largest_disk_and_others_the_default(stage: str) -> None:
+def test_the_proof_has_the_largest_disk_and_a_minute_for_its_end(stage: str) -> None:
+    """A page throttled by DynamoDB takes some twenty seconds, and a second look equally long."""
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
     assert disks.pop("ReconcileBooks") == {"Size": 10_240}
     assert set(disks.values()) == {None}
-
-
-def test_a_proof_begins_nothing_in_its_last_minute() -> None:
-    """A page throttled by DynamoDB takes some twenty seconds, and a second look equally long."""
     assert reconcile_books.RESERVED_MS == 60_000
 
 
 @each_stage
-def test_a_functions_own_log_group_has_the_stages_retention(stage: str) -> None:
-    groups = resources(stage, "Logs::LogGroup")
-
-    for name, function in functions(stage).items():
-        assert function["LoggingConfig"]["LogGroup"] == f"${{{name}Logs}}"
-        assert groups[f"{name}Logs"]["Properties"]["RetentionInDays"] == RETENTION_DAYS[stage]
-
-
-@each_stage
-def test_a_lean_stage_logs_metrics_and_only_the_platforms_failures(
-    stage: str,
-) -> None:
+def test_a_function_has_its_own_log_group_which_is_lean_and_ends(stage: str) -> None:
     """Metrics have no level, which Lambda counts as INFO: a higher one drops them. Debug lines have names."""
     levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
+    groups = resources(stage, "Logs::LogGroup")
 
     for name, function in functions(stage).items():
         assert function["LoggingConfig"] == {
@@ -113,6 +100,7 @@ def test_a_lean_stage_logs_metrics_and_only_the_platforms_failures(
             "ApplicationLogLevel": "INFO",
             "LogGroup": f"${{{name}Logs}}",
         }
+        assert groups[f"{name}Logs"]["Properties"]["RetentionInDays"] == RETENTION_DAYS[stage]
         assert variables(stage, name)["POWERTOOLS_LOG_LEVEL"] == "INFO"
         assert variables(stage, name)["LOG_DETAIL"] == STAGES[stage].function_log_detail
 

@@ -71,15 +71,6 @@ def admits(grants: Mapping[str, tuple[str, ...]], action: str, row: Row) -> bool
     return any(fnmatchcase(row["pk"], pattern) for pattern in rows)
 
 
-def allowed(action: str, *kinds: str) -> set[str]:
-    return {
-        function
-        for function, grants in FUNCTIONS.items()
-        for kind in kinds
-        if admits(grants, action, ROWS[kind])
-    }
-
-
 def test_every_function_has_its_grants_and_its_writes_here() -> None:
     assert WRITES.keys() == FUNCTIONS.keys()
     assert {name for name, writes in WRITES.items() if not writes} == {
@@ -126,61 +117,48 @@ def test_a_function_may_name_exactly_its_writes_attributes_of_money(
     assert set(HANDLERS[function].names) == found & set(MONEY_ATTRIBUTES)
 
 
+MOVING = {
+    *("HoldFunds", "ReleaseFunds", "CollectFee"),
+    *("RefundFee", "ReclaimFunds", "VoidHold", "TakeOrder"),
+}
+ONLY: list[tuple[str, str, set[str]]] = [
+    # Any function that could put the row could choose the settlement's escrow.
+    (
+        *("PutItem", "settlement"),
+        {
+            *("HoldFunds", "RejectSettlement", "BeginCompensation"),
+            *there("doors", "StartSettlements", "AcceptSettlements"),
+        },
+    ),
+    # A balance only moves, under its condition.
+    ("PutItem", "account", set()),
+    ("UpdateItem", "account", MOVING - {"CollectFee", "RefundFee"} | {"EnterLimbo"}),
+    *(("PutItem", kind, MOVING) for kind in ("entry", "entry of fees", "entry of a merchant")),
+    *there("merchants", ("PutItem", "swept", {"SweepMerchants", "ReclaimFunds", "TakeOrder"})),
+    *there("merchants", ("UpdateItem", "swept", set())),
+    ("PutItem", "order", {"TakeOrder"}),
+    ("PutItem", "event", {"KycDecided"}),
+    # A refused write returns the row: a right to write is one to read the token in it.
+    ("PutItem", "waiting", {"AwaitResolution"}),
+    ("GetItem", "waiting", {"RecoverStalled", "TakeOrder"}),
+    # Permanent.
+    *(
+        ("UpdateItem", kind, set())
+        for kind in ("entry", "entry of fees", "evidence", "waiting", "event", "order")
+    ),
+]
+
+
+@pytest.mark.parametrize(("action", "kind", "functions"), ONLY)
+def test_only_these_functions_may_do_this_to_such_a_row(action: str, kind: str, functions: set[str]) -> None:
+    found = {name for name, grants in FUNCTIONS.items() if admits(grants, action, ROWS[kind])}
+
+    assert found == functions
+
+
 def test_the_input_of_strangers_moves_no_money() -> None:
     """So a mistake in reading it cannot reach an account or the journal."""
-    for function in STRANGERS:
-        for action in ("PutItem", "UpdateItem"):
-            for kind in ("account", "entry", "entry of fees"):
-                assert not admits(FUNCTIONS[function], action, ROWS[kind]), (function, action, kind)
-
-
-def test_only_hold_queue_api_and_rejections_put_a_settlement() -> None:
-    """Any function that could put the row could choose the settlement's escrow."""
-    assert allowed("PutItem", "settlement") == {
-        "HoldFunds",
-        *there("doors", "StartSettlements", "AcceptSettlements"),
-        "RejectSettlement",
-        "BeginCompensation",
-    }
-
-
-def test_no_role_puts_balances_or_updates_rows_put_once() -> None:
-    """A balance only moves, under its condition. Entries, evidence and markers are permanent."""
-    assert allowed("PutItem", "account") == set()
-    assert allowed("UpdateItem", "entry", "entry of fees", "evidence", "waiting", "event", "order") == set()
-
-
-def test_money_is_moved_by_the_steps_that_move_it() -> None:
-    moving = {
-        *("HoldFunds", "ReleaseFunds", "CollectFee"),
-        *("RefundFee", "ReclaimFunds", "VoidHold", "TakeOrder"),
-    }
-
-    assert allowed("PutItem", "entry") == allowed("PutItem", "entry of fees") == moving
-    assert allowed("UpdateItem", "account") == moving - {"CollectFee", "RefundFee"} | {"EnterLimbo"}
-
-
-def test_orders_have_one_function_and_no_other_writes_one() -> None:
-    granted_to = FUNCTIONS["TakeOrder"]
-
-    assert allowed("PutItem", "order") == {"TakeOrder"}
-    assert not any(
-        admits(granted_to, action, ROWS[kind])
-        for action in ("PutItem", "UpdateItem")
-        for kind in ("waiting", "event")
-    )
-    assert not admits(granted_to, "PutItem", ROWS["settlement"])
-    assert FUNCTIONS["ResolveLimbo"].keys() == {"GetItem"}
-
-
-def test_only_recovery_and_the_door_read_a_waiting_machines_token() -> None:
-    assert allowed("GetItem", "waiting") == {"RecoverStalled", "TakeOrder"}
-    assert allowed("PutItem", "waiting") == {"AwaitResolution"}
-
-
-def test_a_token_is_on_rows_that_only_its_holder_writes() -> None:
-    """A refused write returns the row: a right to write is one to read."""
-    assert allowed("PutItem", "waiting") | allowed("UpdateItem", "waiting") == {"AwaitResolution"}
+    assert not MOVING & {*STRANGERS}
 
 
 PLACE = ("gsi1pk", "gsi1sk")
@@ -195,20 +173,18 @@ def test_entry_attributes_are_immutable_unless_other_rows_updates_need_them() ->
     assert OF_ENTRIES - IMMUTABLE <= TOUCHED
 
 
-def test_no_role_changes_an_agreed_payment_or_its_claim_time() -> None:
-    """A reversal moves the row's amounts: a change would refund another amount."""
+def test_what_is_agreed_or_put_once_is_immutable_and_what_is_replaced_is_not() -> None:
+    """A reversal moves the row's amounts, and a changed marker would let its event come again.
+
+    A later waiting execution replaces an earlier one: listing `key` and `case` would suggest protection.
+    """
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
     agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}
+    marker, waiting = (next({*row} for row in PUT if row["sk"] == kind) for kind in ("EVENT", "WAITING"))
 
-    assert agreed <= claimed.keys()
-    assert agreed <= IMMUTABLE
-
-
-def test_no_role_may_change_a_webhooks_marker() -> None:
-    """Otherwise the event could come again with other content."""
-    (marker, *_) = [row for row in PUT if row["sk"] == "EVENT"]
-
-    assert {"digest", "received_at"} <= marker.keys() & IMMUTABLE
+    assert agreed <= claimed.keys() & IMMUTABLE
+    assert {"digest", "received_at"} <= marker & IMMUTABLE
+    assert not waiting & IMMUTABLE
 
 
 def test_no_step_needs_an_update_that_is_denied() -> None:
@@ -233,16 +209,6 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
     changed = {name for update in UPDATES if not_first(update) for name in assigned(update)}
     assert changed & fixed == set()
     assert fixed - {"sk"} <= TOUCHED
-
-
-def test_no_attribute_of_a_row_that_is_replaced_is_immutable() -> None:
-    """A later waiting execution replaces an earlier one.
-
-    Listing `key` and `case` would falsely suggest protection.
-    """
-    (waiting,) = [row for row in PUT if row["sk"] == "WAITING"]
-
-    assert not waiting.keys() & IMMUTABLE
 
 
 @pytest.mark.parametrize("function", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])

@@ -5,20 +5,8 @@ Permissions: test_least_privilege.py and test_least_privilege_others.py.
 
 from typing import Any
 
-import pytest
-
 from infra.config import STAGES
-from infra.table import INDEX
-from settlement.core.ledger import keys
-from tests.infra.stack import (
-    FUNCTIONS,
-    MACHINES,
-    STARTING,
-    each_stage,
-    granted,
-    properties,
-    variables,
-)
+from tests.infra.stack import FUNCTIONS, MACHINES, STARTING, each_stage, granted, properties, variables
 from tests.world.rooms import there
 
 EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
@@ -43,33 +31,20 @@ def scheduler(stage: str, function: str) -> str:
 
 
 @each_stage
-def test_there_is_no_other_role(stage: str) -> None:
-    """Other roles could read secrets, query the index, use queues, or invoke recovery."""
-    expected = {f"{one}Role" for one in FUNCTIONS.keys() | MACHINES.keys()} | {
-        scheduler(stage, function) for function in scheduled(stage)
-    }
+def test_each_role_has_one_user_and_its_service_alone_takes_it(stage: str) -> None:
+    """Another role could read secrets, query the index, use queues, or invoke recovery.
 
-    assert properties(stage, "IAM::Role").keys() == expected
-
-
-@each_stage
-def test_each_function_and_machine_has_its_own_role(stage: str) -> None:
-    for function, found in properties(stage, "Lambda::Function").items():
-        assert found["Role"] == f"${{{function}Role.Arn}}"
-    for machine, found in properties(stage, "StepFunctions::StateMachine").items():
-        assert found["RoleArn"] == f"${{{machine}Role.Arn}}"
-
-
-@each_stage
-def test_only_its_own_service_takes_a_role(stage: str) -> None:
-    """Services of machines and schedules must act for this account: others have machines too."""
+    Services of machines and schedules must act for this account: others have machines too.
+    """
     services = {
         **{f"{function}Role": ("lambda", None) for function in FUNCTIONS},
         **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in MACHINES},
         **{scheduler(stage, function): ("scheduler", IN_THIS_ACCOUNT) for function in scheduled(stage)},
     }
+    roles = properties(stage, "IAM::Role")
 
-    for role, found in properties(stage, "IAM::Role").items():
+    assert roles.keys() == services.keys()
+    for role, found in roles.items():
         (trust,) = found["AssumeRolePolicyDocument"]["Statement"]
         service, only_if = services[role]
         assert (trust["Effect"], trust["Action"]) == ("Allow", "sts:AssumeRole")
@@ -77,6 +52,10 @@ def test_only_its_own_service_takes_a_role(stage: str) -> None:
         if only_if:
             account = only_if["StringEquals"].items()
             assert account <= trust["Condition"]["StringEquals"].items(), role
+    for function, found in properties(stage, "Lambda::Function").items():
+        assert found["Role"] == f"${{{function}Role.Arn}}"
+    for machine, found in properties(stage, "StepFunctions::StateMachine").items():
+        assert found["RoleArn"] == f"${{{machine}Role.Arn}}"
 
 
 @each_stage
@@ -108,10 +87,3 @@ def test_only_the_starting_functions_know_machines_by_their_names(stage: str) ->
         if function in ("RecoverStalled", "TakeOrder"):
             expected |= {"COMPENSATION_MACHINE": "${Compensation}"}
         assert known == expected, function
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_recovery_may_query_exactly_the_index_that_it_queries(stage: str) -> None:
-    (index,) = properties(stage, "DynamoDB::Table")["LedgerTable"]["GlobalSecondaryIndexes"]
-
-    assert index["IndexName"] == keys.INDEX == INDEX

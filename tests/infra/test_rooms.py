@@ -12,7 +12,7 @@ from infra.config import settings_of
 from infra.core import HANDLERS, Room
 from infra.rooms import ROOMS, handlers_of
 from infra.settlement_stack import SettlementStack
-from tests.infra.stack import ON_AWS, context, name, readable
+from tests.infra.stack import context, each_stage_on_aws, name, readable
 
 OUTPUTS = {
     *("TableName", "SettlementExpressArn", "SettlementStandardArn", "CompensationArn", "EventBusName"),
@@ -28,13 +28,16 @@ ALARMS = {
     *("ForwardThrottled", "CompensatingThrottled", "TriggeredThrottled"),
     *("TableThrottled", "StatesThrottled", "DeliveryFailed"),
 }
-each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
 
 
 @cache
-def core_alone(stage: str) -> Any:
+def template_alone(stage: str) -> Any:
     stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
-    found = Template.from_stack(stack).to_json()
+    return Template.from_stack(stack).to_json()
+
+
+def core_alone(stage: str) -> Any:
+    found = template_alone(stage)
     named = {name(key): readable(one) for key, one in found["Resources"].items()}
     return {**found, "Resources": named}
 
@@ -80,8 +83,7 @@ def test_the_core_alone_has_no_rooms_output_policy_or_trigger(stage: str) -> Non
 @each_stage_on_aws
 def test_the_core_alone_refers_only_to_its_own_resources(stage: str) -> None:
     """CloudFormation refuses a reference to a missing room's resource."""
-    stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
-    found = Template.from_stack(stack).to_json()
+    found = template_alone(stage)
     known = found["Resources"].keys() | found.get("Parameters", {}).keys()
 
     def referred(value: Any) -> set[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.world import templates
 from tests.world.rooms import needs, there
 
 KYC = "https://kyc.example.com"
+PLACE = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
 FEW: tuple[Room, ...] = tuple(
     getattr(infra, name).ROOM for name in ("kyc", *there("doors", "doors"), "events")
 )
@@ -36,6 +38,22 @@ def settings(stage: str = "eu", **more: Any) -> Settings:
 def resources(stack: Stack) -> dict[str, Any]:
     found: dict[str, Any] = Template.from_stack(stack).to_json()["Resources"]
     return found
+
+
+def of_kind(found: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one["Properties"] for one in found.values() if one["Type"] == f"AWS::{kind}"]
+
+
+def saga(
+    identity: str = "Eu", rooms: tuple[Room, ...] = FEW, context: dict[str, Any] | None = None
+) -> SettlementSaga:
+    return SettlementSaga(Stack(App(context=context), "Payments"), identity, settings=settings(), rooms=rooms)
+
+
+@cache
+def one_saga() -> tuple[SettlementSaga, dict[str, Any]]:
+    made = saga()
+    return made, resources(Stack.of(made))
 
 
 def names(found: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -60,20 +78,19 @@ def test_two_sagas_of_a_stack_share_no_names() -> None:
     assert "TableName" not in found["Outputs"]
 
 
-def test_an_alert_names_the_saga_as_a_command_finds_it() -> None:
-    stack = Stack(App(), "Payments")
-    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+def test_an_alert_and_an_alarm_name_the_saga_as_a_command_finds_it() -> None:
+    found = one_saga()[1]
+    variables = [one["Environment"]["Variables"] for one in of_kind(found, "Lambda::Function")]
+    (config,) = {one["PAGER"] for one in variables if "PAGER" in one}
+    told = " ".join(one["AlarmDescription"] for one in of_kind(found, "CloudWatch::Alarm"))
+    prefixes = set(re.findall(r"--log-group-name-prefix Payments-(\w+)", told))
+    groups = {name for name, one in found.items() if one["Type"] == "AWS::Logs::LogGroup"}
 
-    found = resources(stack).values()
-    (config,) = {
-        one["Properties"]["Environment"]["Variables"]["PAGER"]
-        for one in found
-        if one["Type"] == "AWS::Lambda::Function" and "PAGER" in one["Properties"]["Environment"]["Variables"]
-    }
     assert '"stack": "Payments/Eu"' in config
-    told = [one["Properties"]["AlarmDescription"] for one in found if one["Type"] == "AWS::CloudWatch::Alarm"]
-    assert any("--stack Payments/Eu" in one for one in told)
-    assert not any("settlement-prod" in one for one in told)
+    assert "--stack Payments/Eu" in told
+    assert "settlement-prod" not in told
+    assert prefixes
+    assert all(any(name.startswith(prefix) for name in groups) for prefix in prefixes), prefixes
 
 
 def test_a_name_is_refused_twice_in_one_place() -> None:
@@ -111,17 +128,15 @@ def granted(role: str, found: dict[str, Any]) -> set[str]:
 
 @needs("doors")
 def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
-    stack = Stack(App(), "Payments")
-    saga = SettlementSaga(
-        stack, "Eu", settings=settings(), rooms=(*FEW, orders.ROOM, reading.ROOM, people.ROOM)
-    )
+    made = saga(rooms=(*FEW, orders.ROOM, reading.ROOM, people.ROOM))
+    stack = Stack.of(made)
     service = iam.ServicePrincipal("lambda.amazonaws.com")
     starter, reader = (iam.Role(stack, name, assumed_by=service) for name in ("Starter", "Reader"))
     person = iam.Role(stack, "Person", assumed_by=iam.AccountRootPrincipal())
 
-    saga.grant_start(starter)
-    saga.grant_read(reader)
-    saga.grant_order(person, "operator")
+    made.grant_start(starter)
+    made.grant_read(reader)
+    made.grant_order(person, "operator")
 
     found = resources(stack)
     started = granted("Starter", found)
@@ -136,24 +151,21 @@ def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
     assert len(policies) == 1
     assert POLICIES["operator"] in policies[0]["Ref"]
     with pytest.raises(ValueError, match=r"^kind: must be one of viewer, operator, approver, break-glass$"):
-        saga.grant_order(person, "boss")
+        made.grant_order(person, "boss")
 
 
 @needs("doors")
 def test_what_to_build_on_is_reachable() -> None:
-    stack = Stack(App(), "Payments")
-    saga = SettlementSaga(stack, "Eu", settings=settings(), rooms=(*FEW, paging.ROOM))
+    made = saga(rooms=(*FEW, paging.ROOM))
 
-    assert saga.topics.keys() == {urgency.name.lower() for urgency in Urgency}
-    for arn in (saga.outcome_bus.event_bus_arn, saga.start_queue.queue_arn, saga.settlements_api_url):
-        assert stack.resolve(arn)
+    assert made.topics.keys() == {urgency.name.lower() for urgency in Urgency}
+    for arn in (made.outcome_bus.event_bus_arn, made.start_queue.queue_arn, made.settlements_api_url):
+        assert Stack.of(made).resolve(arn)
 
 
 def test_a_room_that_is_left_out_is_named() -> None:
-    saga = SettlementSaga(Stack(App(), "Payments"), "Eu", settings=settings(), rooms=(kyc.ROOM,))
-
     with pytest.raises(ValueError, match=r"^rooms: Start is left out of this saga$"):
-        saga.start_queue  # noqa: B018
+        saga(rooms=(kyc.ROOM,)).start_queue  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -202,32 +214,24 @@ def test_the_profiles_differ_as_the_projects_own_stages() -> None:
 
 @pytest.mark.parametrize("profile", [dev, prod], ids=lambda profile: profile.__name__)
 def test_by_the_context_any_saga_runs_on_the_embedded_aws(profile: Any) -> None:
-    place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
-    stack = Stack(App(context={EMBEDDED: json.dumps(place)}), "Payments")
+    stack = Stack(App(context={EMBEDDED: json.dumps(PLACE)}), "Payments")
     given = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
     own = {"fee_basis_points": 250, **(given if profile is prod else {})}
     SettlementSaga(stack, "Eu", settings=profile(stage="eu", currencies=("EUR",), kyc_url=KYC, **own))
 
     found = resources(stack)
-    (table,) = (one["Properties"] for one in found.values() if one["Type"] == "AWS::DynamoDB::Table")
-    assert "WarmThroughput" not in table
-    variables = [
-        one["Properties"]["Environment"]["Variables"]
-        for one in found.values()
-        if one["Type"] == "AWS::Lambda::Function"
-    ]
-    assert {one["PYTHON"] for one in variables} == {"/usr/bin/python3"}
+    variables = [one["Environment"]["Variables"] for one in of_kind(found, "Lambda::Function")]
     (provider,) = (str(one["KYC"]) for one in variables if "KYC" in one)
+    assert "WarmThroughput" not in of_kind(found, "DynamoDB::Table")[0]
+    assert {one["PYTHON"] for one in variables} == {"/usr/bin/python3"}
     assert "http://127.0.0.1:8081" in provider
     assert json.loads(variables[0]["STAGE_CONFIG"])["fee_basis_points"] == 250
 
 
 def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
-    place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
-    stack = Stack(App(context={EMBEDDED: json.dumps(place)}), "Payments")
-    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+    made = saga(context={EMBEDDED: json.dumps(PLACE)})
 
-    rules = Template.from_stack(stack).to_json()["Rules"]
+    rules = Template.from_stack(Stack.of(made)).to_json()["Rules"]
     (own,) = (one for name, one in rules.items() if name.startswith("EuOnlyOnTheEmbeddedAws"))
     (refusal,) = own["Assertions"]
     assert refusal["Assert"] == {"Fn::Equals": [{"Ref": "AWS::AccountId"}, "000000000000"]}
@@ -236,23 +240,22 @@ def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
 
 @pytest.mark.parametrize("given", ["yes", "1", "[]", '{"python": "p"}', {"python": "p"}])
 def test_another_embedded_context_is_refused_in_one_line(given: Any) -> None:
-    stack = Stack(App(context={EMBEDDED: given}), "Payments")
-
     with pytest.raises(ValueError, match=r"^settlement-saga:embedded: only `settle local deploy` gives"):
-        SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+        saga(context={EMBEDDED: given})
 
 
-def test_a_saga_with_data_protects_its_stack() -> None:
-    stack = Stack(App(), "Payments")
-    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
+def test_a_saga_protects_its_stack_and_has_the_flags_of_the_tested_templates() -> None:
+    made, _ = one_saga()
+    flag = "@aws-cdk/aws-lambda:recognizeLayerVersion"
 
-    assert stack.termination_protection is True
+    assert Stack.of(made).termination_protection is True
+    assert (made.node.try_get_context(flag), Stack.of(made).node.try_get_context(flag)) == (True, None)
 
 
 @pytest.mark.parametrize("name", ["my-saga", "1st", "A" * 25])
 def test_an_id_that_no_command_could_find_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"must be a stack's child, of up to 24 letters and digits$"):
-        SettlementSaga(Stack(App(), "Payments"), name, settings=settings(), rooms=FEW)
+        saga(name)
 
 
 def test_a_saga_below_another_construct_is_refused() -> None:
@@ -260,27 +263,3 @@ def test_a_saga_below_another_construct_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^Payments/Platform/Saga: must be a stack's child"):
         SettlementSaga(platform, "Saga", settings=settings(), rooms=FEW)
-
-
-def test_an_alarms_first_command_names_the_sagas_log_groups() -> None:
-    stack = Stack(App(), "Payments")
-    SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
-
-    found = resources(stack)
-    told = [
-        one["Properties"]["AlarmDescription"]
-        for one in found.values()
-        if one["Type"] == "AWS::CloudWatch::Alarm"
-    ]
-    prefixes = set(re.findall(r"--log-group-name-prefix Payments-(\w+)", " ".join(told)))
-    groups = {name for name, one in found.items() if one["Type"] == "AWS::Logs::LogGroup"}
-    assert prefixes
-    assert all(any(name.startswith(prefix) for name in groups) for prefix in prefixes), prefixes
-
-
-def test_the_flags_are_those_with_which_the_templates_are_tested() -> None:
-    stack = Stack(App(), "Payments")
-    saga = SettlementSaga(stack, "Eu", settings=settings(), rooms=FEW)
-
-    assert saga.node.try_get_context("@aws-cdk/aws-lambda:recognizeLayerVersion") is True
-    assert stack.node.try_get_context("@aws-cdk/aws-lambda:recognizeLayerVersion") is None

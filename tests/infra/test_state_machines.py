@@ -37,17 +37,13 @@ def deployed(stage: str, machine: str) -> Any:
 
 
 @each_stage
-def test_there_is_one_machine_of_each_name_and_type(stage: str) -> None:
+def test_there_is_one_machine_of_each_name_type_and_file(stage: str) -> None:
+    """Both settlement machines share one definition, except for the start of a compensation."""
     found = properties(stage, "StepFunctions::StateMachine")
 
     assert {name: machine["StateMachineType"] for name, machine in found.items()} == MACHINES
-
-
-@each_stage
-@each_machine
-def test_a_machine_runs_the_definition_of_its_file(stage: str, machine: str) -> None:
-    """Both settlement machines share one definition, except for the start of a compensation."""
-    assert deployed(stage, machine)["DefinitionString"] == render_definition(FILES[machine], STAGES[stage])
+    for name, machine in found.items():
+        assert machine["DefinitionString"] == render_definition(FILES[name], STAGES[stage])
 
 
 @each_stage
@@ -101,16 +97,13 @@ def test_a_rule_samples_traces_of_a_machine_alone(stage: str, machine: str) -> N
 
 
 @each_machine
-def test_the_longest_stages_rules_have_valid_names(machine: str) -> None:
+def test_a_rules_name_fits_the_longest_stage_and_the_embedded_one_has_none(machine: str) -> None:
     rules = changed("dev", stage="my-abcdefghijkl", keeps_data=False, traced_percent=12.5)
     rule = rules[f"{machine}Traces"]["Properties"]["SamplingRule"]
 
+    assert properties("local", "XRay::SamplingRule") == {}
     assert len(rule["RuleName"]) <= 32
     assert rule["FixedRate"] == 0.125
-
-
-def test_the_embedded_stage_has_no_sampling_rule() -> None:
-    assert properties("local", "XRay::SamplingRule") == {}
 
 
 @each_stage_on_aws

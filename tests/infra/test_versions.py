@@ -2,61 +2,29 @@
 
 from typing import Any
 
-import pytest
-
+from infra.config import STAGES
 from infra.functions import WAITED_FOR
 from tests.infra.stack import (
-    EMBEDDED,
     FUNCTIONS,
     SETTLEMENTS,
     changed,
     changed_template,
     definition,
     each_stage,
-    each_stage_on_aws,
-    granted,
-    properties,
     resources,
     template,
 )
 from tests.world import templates
 
 
-@each_stage_on_aws
-def test_the_functions_of_the_settlement_machine_have_versions_that_stay(stage: str) -> None:
+@each_stage
+def test_on_aws_functions_of_the_settlement_machine_have_lasting_versions(stage: str) -> None:
     versions = resources(stage, "Lambda::Version")
+    wanted = set() if STAGES[stage].is_embedded else {f"${{{function}}}" for function in WAITED_FOR}
 
-    assert {one["Properties"]["FunctionName"] for one in versions.values()} == {
-        f"${{{function}}}" for function in WAITED_FOR
-    }
+    assert {one["Properties"]["FunctionName"] for one in versions.values()} == wanted
     for one in versions.values():
         assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
-
-
-@each_stage_on_aws
-@pytest.mark.parametrize("machine", SETTLEMENTS)
-def test_an_execution_may_call_an_earlier_version(stage: str, machine: str) -> None:
-    """Earlier executions call their definition's version, by today's role."""
-    allowed = {
-        one.resource
-        for one in granted(stage, f"{machine}Role")
-        if (one.effect, one.action) == ("Allow", "lambda:InvokeFunction")
-    }
-
-    assert allowed == {f"${{{function}.Arn}}:*" for function in WAITED_FOR}
-
-
-@each_stage
-def test_no_reversal_calls_a_version(stage: str) -> None:
-    """A LIMBO case may wake after months, and needs the corrected code."""
-    called = properties(stage, "StepFunctions::StateMachine")["Compensation"]["DefinitionSubstitutions"]
-
-    assert "Version" not in str(called)
-
-
-@pytest.mark.parametrize("stage", EMBEDDED)
-def test_the_embedded_aws_publishes_no_version(stage: str) -> None:
-    assert not properties(stage, "Lambda::Version")
 
 
 @each_stage

@@ -37,19 +37,6 @@ def test_a_payment_that_fails_again_and_again_counts_once(shared: Shared) -> Non
     assert shared.has(state="CLOSED", failure_count=1)
 
 
-def test_two_poisoned_payments_repeated_between_answers_never_open_the_circuit(shared: Shared) -> None:
-    environment = shared.environment()
-
-    for _ in range(30):
-        for key in ("poisoned", "poisoned, too"):
-            environment.ask(DOWN, key=key)
-        environment.ask(APPROVED)
-        shared.wait(20)
-
-    assert environment.announced == []
-    assert shared.state == "CLOSED"
-
-
 def test_the_failures_of_all_environments_are_counted_together(shared: Shared) -> None:
     environments = [shared.environment() for _ in range(THRESHOLDS.failures)]
 
@@ -60,17 +47,6 @@ def test_the_failures_of_all_environments_are_counted_together(shared: Shared) -
     newcomer = shared.environment()
     assert isinstance(newcomer.ask(), KycCircuitOpen)
     assert newcomer.calls == 0
-
-
-def test_a_dead_provider_is_found_at_once_despite_earlier_answers(shared: Shared) -> None:
-    environment = shared.environment()
-    for _ in range(100):
-        environment.ask(APPROVED)
-
-    for _ in range(THRESHOLDS.failures):
-        environment.ask(DOWN)
-
-    assert environment.announced == [State.OPEN]
 
 
 def test_an_open_circuit_asks_nothing_reads_rarely_and_measures_refusals(shared: Shared) -> None:
@@ -265,18 +241,6 @@ def test_the_row_stays_small_however_many_payments_fail(shared: Shared) -> None:
     assert (len(row["failed"].split()), row["failure_count"]) == (FAILED_MAX, FAILED_MAX + 20)
     assert len(str(to_wire(row))) < 1_300  # with the names of types; a write unit is 1,024 bytes of content
     assert sum(len(name) + len(str(value)) for name, value in row.items()) < 1_024
-
-
-@pytest.mark.parametrize("behind", [-3600, -61])
-def test_a_clock_behind_does_not_age_the_others_failures(shared: Shared, behind: int) -> None:
-    environment, wrong = shared.environment(), shared.environment(ahead=behind)
-
-    environment.ask(DOWN)
-    wrong.ask(DOWN)
-    assert shared.has(failure_count=2, failed_at=shared.clock.seconds)
-    environment.ask(DOWN)
-
-    assert shared.state == "OPEN"
 
 
 def test_a_row_of_an_earlier_release_is_read_and_replaced(shared: Shared) -> None:

@@ -59,8 +59,11 @@ def test_clocks_that_differ_as_clocks_do_are_not_wrong(
     assert counted == []
 
 
-def test_a_clock_behind_opens_the_circuit_for_the_others(shared: Shared, counted: list[str]) -> None:
-    behind, right = shared.environment(ahead=-3600), shared.environment()
+@pytest.mark.parametrize("ahead", [-3600, -61])
+def test_a_clock_behind_opens_the_circuit_for_the_others(
+    shared: Shared, counted: list[str], ahead: int
+) -> None:
+    behind, right = shared.environment(ahead), shared.environment()
     right.ask(DOWN)
     for _ in range(THRESHOLDS.failures - 1):
         behind.ask(DOWN)

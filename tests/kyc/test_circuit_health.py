@@ -100,32 +100,17 @@ def test_while_a_payment_probes_the_health_is_not_asked(shared: Shared) -> None:
     assert shared.state == "CLOSED"
 
 
-def test_without_dynamodb_the_health_is_not_asked(shared: Shared) -> None:
-    shared.opened()
-    shared.wait(RECOVERY)
-    environment = shared.environment()
-    environment.cut_off(EndpointConnectionError(endpoint_url="https://dynamodb.invalid"))
-
-    assert check(environment, is_healthy=True) == 0
-
-
-def test_an_order_probes_at_once_and_health_closes_the_circuit(shared: Shared) -> None:
-    shared.opened()
-    environment = shared.environment()
-
-    assert kyc_circuit.probe_now(environment.circuit, lambda: True) is State.CLOSED
-
-    assert environment.announced == [State.HALF_OPEN, State.CLOSED]
-
-
-def test_an_order_during_an_outage_leaves_the_circuit_open(
-    shared: Shared,
+@pytest.mark.parametrize(("is_healthy", "after"), [(True, State.CLOSED), (False, State.OPEN)])
+def test_an_order_probes_at_once_and_the_health_decides(
+    shared: Shared, is_healthy: bool, after: State
 ) -> None:
-    opener = shared.opened()
+    opener, environment = shared.opened(), shared.environment()
 
-    assert kyc_circuit.probe_now(shared.environment().circuit, lambda: False) is State.OPEN
+    assert kyc_circuit.probe_now(environment.circuit, lambda: is_healthy) is after
 
-    assert isinstance(opener.ask(APPROVED), KycCircuitOpen)
+    assert environment.announced == [State.HALF_OPEN, after]
+    shared.wait(kyc_circuit.CACHE_SECONDS)
+    assert (opener.ask(APPROVED) == APPROVED) is is_healthy
 
 
 def test_without_health_an_order_makes_the_next_payment_the_probe(shared: Shared) -> None:
@@ -171,11 +156,13 @@ def test_an_order_reads_the_circuit_afresh(shared: Shared) -> None:
     assert shared.state == "CLOSED"
 
 
-def test_without_dynamodb_an_order_has_no_answer(shared: Shared) -> None:
+def test_without_dynamodb_the_health_is_not_asked_and_an_order_has_no_answer(shared: Shared) -> None:
     shared.opened()
+    shared.wait(RECOVERY)
     environment = shared.environment()
     environment.cut_off(EndpointConnectionError(endpoint_url="https://dynamodb.invalid"))
 
+    assert check(environment, is_healthy=True) == 0
     with pytest.raises(EndpointConnectionError):
         kyc_circuit.probe_now(environment.circuit, lambda: True)
 

@@ -1,5 +1,4 @@
 import json
-import socket
 from dataclasses import replace
 
 import pytest
@@ -14,19 +13,6 @@ from tests.kyc.raw import answer, client, raw, says
 QUIET = b'{"status": 200, "results": []}'
 MATCH = b'{"id": "NK-1", "datasets": ["us_ofac_sdn"], "score": 0.930000000000000001, "match": true}'
 NAMED = replace(PAYMENT, payer_name="Alice Muster", payee_name="Bob Muster")
-
-
-def test_a_refused_connection_is_an_outage(ask: Ask) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # and never listens
-
-        outage = ask(client(f"http://127.0.0.1:{closed.getsockname()[1]}"))
-
-    assert str(outage) == "kyc: no connection to any of 1 addresses"
-
-
-def test_an_unknown_host_is_an_outage(ask: Ask) -> None:
-    assert str(ask(client("http://kyc.invalid"))) == "kyc: the provider's name is not known: gaierror"
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/v1/"])

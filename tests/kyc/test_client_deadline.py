@@ -65,14 +65,6 @@ def test_a_good_address_is_found_behind_silent_ones(ask: Ask, resolver: Resolver
         assert isinstance(in_time(lambda: ask(client(NAMED, (5, 20)))), Verdict)
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 64])
-def test_all_silent_addresses_share_the_time_to_connect(ask: Ask, resolver: Resolver, count: int) -> None:
-    with silent_ports(count) as resolver.ports:
-        outage = in_time(lambda: ask(client(NAMED, (1, 20))))
-
-    assert str(outage) == f"kyc: no connection to any of {count} addresses"
-
-
 def test_an_address_that_refuses_does_not_delay_the_next_one(resolver: Resolver) -> None:
     with socket.socket() as closed, raw(answer()) as server:
         closed.bind(("127.0.0.1", 0))  # and never listens

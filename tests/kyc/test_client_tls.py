@@ -8,7 +8,7 @@ import trustme
 from settlement.core.model.errors import KycUnavailable
 from settlement.core.model.verdict import Verdict
 from tests.kyc.conftest import Ask
-from tests.kyc.raw import HEAD_AND_LENGTH, IMPATIENT, answer, client, dripping, raw, says, silent
+from tests.kyc.raw import HEAD_AND_LENGTH, answer, client, dripping, raw, says
 
 
 @pytest.fixture
@@ -50,11 +50,6 @@ def test_no_other_certificate_is_accepted_and_no_request_is_sent(authority: trus
             outage = ask(client(f"https://127.0.0.1:{server.port}"))
 
         assert (str(outage), server.requests) == ("kyc: SSLError", []), case
-
-
-def test_a_handshake_that_is_not_answered_is_an_outage(ask: Ask) -> None:
-    with raw(silent) as server:
-        assert isinstance(ask(client(f"https://127.0.0.1:{server.port}", IMPATIENT)), KycUnavailable)
 
 
 def test_a_drip_ends_within_the_bound_under_encryption_too(authority: trustme.CA, ask: Ask) -> None:

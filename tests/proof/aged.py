@@ -28,8 +28,7 @@ LATER = NOW + timedelta(days=DAYS + 3)
 @cache
 def rows_of(shape: str, days: int | None = DAYS) -> Rows:
     """Return a shape's rows; with `days`, entries have an expiry."""
-    table = shapes.town(shape, ROW_KEYS, days).table
-    return {key: dict(item) for key, item in table.items.items()}
+    return shapes.town(shape, ROW_KEYS, days).rows()
 
 
 @cache

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from settlement.core.store.dynamodb import Store
+from settlement.proof import Findings, table_scan
 from settlement.signing.signature import RowKeys
 from tests.world.expressions import Item
 from tests.world.ledger import adds
-from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb
 
 Hook = Callable[..., None]
 _UNITS = {"TableName": "in-memory", "CapacityUnits": 1.0}
@@ -96,3 +97,8 @@ def readable(
         pause=lambda failed_tries: None,
         adds=adds(row_keys, retention_days),
     )
+
+
+def reconciled(rows: Mapping[Key, Item], row_keys: RowKeys | None = None) -> Findings:
+    table = MemoryDynamoDb(items=rows)
+    return table_scan.check(readable(table), currencies={"EUR", "JPY"}, row_keys=row_keys)

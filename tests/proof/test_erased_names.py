@@ -8,16 +8,15 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.settlement import NAMES
-from settlement.proof import Findings, second_look, table_scan
 from settlement.proof.settlement_row import NAMES_ERASED
 from settlement.signing.signature import RowKeys
-from tests.proof.client import readable
+from tests.proof.client import reconciled
 from tests.proof.mutations import Mutation, Rows, singles
 from tests.proof.shapes import SHAPES, town
 from tests.proof.town import Town
 from tests.proof.unknowable import is_explained
 from tests.world.ledger import ROW_KEYS
-from tests.world.memory_dynamodb import Key, MemoryDynamoDb
+from tests.world.memory_dynamodb import Key
 
 AT = "2026-12-24T12:00:00.000Z"
 KEY = "order-{:08}-0001"
@@ -27,11 +26,6 @@ FINISHED = ("settled", "refused", "refused unclaimed", "voided", "reversed on or
 UNFINISHED = ("claimed", "held")
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-
-
 def erase(
     shape: str, removed: tuple[str, ...] = NAMES, row_keys: RowKeys | None = None, **changes: object
 ) -> tuple[Town, str]:
@@ -39,16 +33,11 @@ def erase(
     made = town(shape, row_keys)
     made.row_keys = None
     key = keys.settlement(KEY.format(list(SHAPES).index(shape)))
-    row = made.store.read(key)
-    assert row
+    row = made.row(key)
     assert row.keys() >= {*removed}
     left: Row = {name: row[name] for name in row if name not in removed}
     made.put(left | changes)
     return made, key["pk"]
-
-
-def reconciled(made: Town, row_keys: RowKeys | None = None) -> Findings:
-    return table_scan.check(readable(made.table), currencies={"EUR", "JPY"}, row_keys=row_keys)
 
 
 def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
@@ -66,7 +55,7 @@ def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
 def test_the_names_of_a_finished_settlement_may_be_erased(shape: str, row_keys: RowKeys | None) -> None:
     made, _ = erase(shape, row_keys=row_keys, names_erased_at=AT)
 
-    findings = reconciled(made, row_keys)
+    findings = reconciled(made.rows(), row_keys)
 
     assert (findings.faults, findings.unproven, findings.conserved) == ([], [], True)
 
@@ -75,13 +64,10 @@ def test_the_names_of_a_finished_settlement_may_be_erased(shape: str, row_keys: 
 def test_erased_names_hide_no_change_of_another_attribute(shape: str) -> None:
     made = town(shape, ROW_KEYS)
     row = keys.settlement(KEY.format(list(SHAPES).index(shape)))
-    rows, tried = {key: dict(item) for key, item in made.table.items.items()}, set()
+    rows, tried = made.rows(), set()
 
     for one, forged in erased_and_changed(rows, (row["pk"], row["sk"])):
-        findings = table_scan.check(
-            readable(MemoryDynamoDb(items=forged)), currencies={"EUR", "JPY"}, row_keys=ROW_KEYS
-        )
-        assert not findings.conserved, one[:3]
+        assert not reconciled(forged, ROW_KEYS).conserved, one[:3]
         tried.add(one.attribute)
     assert tried >= {"payer", "payee", "amount", "fee", "currency", "status"}
 
@@ -91,7 +77,7 @@ def test_erased_names_hide_no_change_of_another_attribute(shape: str) -> None:
 def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words: dict[str, Any]) -> None:
     made, name = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT, **words)
 
-    (fault,) = reconciled(made, ROW_KEYS).faults
+    (fault,) = reconciled(made.rows(), ROW_KEYS).faults
     assert fault.startswith(f"{name}: SETTLEMENT is malformed: its signature is not that of")
 
 
@@ -120,7 +106,7 @@ def test_names_half_erased_or_erased_too_early_are_found(
 ) -> None:
     made, name = erase(shape, removed, **changes)
 
-    assert reconciled(made).faults == [f"{name}: {told}"]
+    assert reconciled(made.rows()).faults == [f"{name}: {told}"]
 
 
 @pytest.mark.parametrize("shape", UNFINISHED)
@@ -128,11 +114,11 @@ def test_erased_names_hide_no_changed_request_of_an_unfinished_settlement(shape:
     """Otherwise a held settlement could pay another payee, whom only its row names."""
     made, name = erase(shape, payee="mallory", names_erased_at=AT)
 
-    assert name in {fault.partition(": ")[0] for fault in reconciled(made).faults}
+    assert name in {fault.partition(": ")[0] for fault in reconciled(made.rows()).faults}
 
 
 def test_erased_names_need_a_time() -> None:
     made, name = erase("settled", names_erased_at="yes")
 
-    (fault, *_) = reconciled(made).faults
+    (fault, *_) = reconciled(made.rows()).faults
     assert fault.startswith(f"{name}: SETTLEMENT is malformed: names_erased_at")

@@ -6,35 +6,18 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.model.status import Status
-from settlement.proof import Findings, pages, second_look, table_scan
-from tests.proof.client import readable
+from tests.proof.client import reconciled
 from tests.proof.mutations import Rows
 from tests.proof.shapes import SHAPES, town
 from tests.proof.town import Town
 from tests.world.ledger import ROW_KEYS
-from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.rooms import there
 
-
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(pages, "SEGMENTS", 1)
+pytestmark = pytest.mark.usefixtures("one_segment")
 
 
 def rows_of(shape: str) -> Rows:
-    return {key: dict(item) for key, item in town(shape, ROW_KEYS).table.items.items()}
-
-
-def reconciled(rows: Rows) -> Findings:
-    return table_scan.check(
-        readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"}, row_keys=ROW_KEYS
-    )
-
-
-def named(rows: Rows) -> set[str]:
-    findings = reconciled(rows)
-    return {one.partition(":")[0] for one in findings.faults + findings.unproven}
+    return town(shape, ROW_KEYS).rows()
 
 
 def settlement_in(rows: Rows) -> tuple[str, str]:
@@ -52,7 +35,7 @@ def test_a_value_nested_under_its_types_name_is_found(shape: str) -> None:
         if name not in ("pk", "sk") and key[0] not in ("CIRCUIT",)
         for ((kind, held),) in [value.items()]
         if kind in ("S", "N")
-        if reconciled(rows | {key: {**item, name: {"M": {kind: {"S": held}}}}}).conserved
+        if reconciled(rows | {key: {**item, name: {"M": {kind: {"S": held}}}}}, ROW_KEYS).conserved
     ]
 
     assert unseen == []
@@ -70,7 +53,7 @@ def test_a_settled_payment_reversed_without_an_order_is_named(step: str) -> None
     row |= {"status": {"S": Status.COMPENSATING}, "resolutions": {"N": "0"}}
     row |= {"failure": failure, "reversed_for": failure}
 
-    findings = reconciled(rows | {key: row})
+    findings = reconciled(rows | {key: row}, ROW_KEYS)
 
     assert f"{key[0]}: is reversed after its fee, but not on an order" in findings.faults
 
@@ -89,19 +72,21 @@ def test_a_time_that_is_none_is_named(shape: str, name: str, value: Any) -> None
     rows = rows_of(shape)
     at_fault = next(key for key, item in rows.items() if "deadline_seconds" in item)
 
-    assert at_fault[0] in named(rows | {at_fault: {**rows[at_fault], name: value}})
+    findings = reconciled(rows | {at_fault: {**rows[at_fault], name: value}}, ROW_KEYS)
+
+    assert at_fault[0] in {one.partition(":")[0] for one in findings.faults + findings.unproven}
 
 
 def test_a_far_future_opening_hides_no_lifted_freeze() -> None:
     frozen = Town(row_keys=ROW_KEYS)
     frozen.open("alice", 700)
     frozen.state("freeze", "freeze-of-alice-0001", "alice")
-    rows = {key: dict(item) for key, item in frozen.table.items.items()}
-    assert reconciled(rows).conserved
+    rows = frozen.rows()
+    assert reconciled(rows, ROW_KEYS).conserved
     account = rows[("ACCOUNT#alice", "BALANCE")]
     lifted = {name: value for name, value in account.items() if name != "frozen_at"}
     lifted["opened_at"] = {"S": "9999-12-31T23:59:59.999Z"}
 
-    findings = reconciled(rows | {("ACCOUNT#alice", "BALANCE"): lifted})
+    findings = reconciled(rows | {("ACCOUNT#alice", "BALANCE"): lifted}, ROW_KEYS)
 
     assert [fault.partition(":")[0] for fault in findings.faults] == ["ACCOUNT#alice"]

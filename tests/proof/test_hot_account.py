@@ -65,8 +65,7 @@ def town(busy_town: Town) -> Town:
     return Town(MemoryDynamoDb(items=busy_town.table.items), busy_town.now)
 
 
-def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Findings:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+def during(traffic: Traffic, town: Town) -> Findings:
     before = traffic.moves
     findings = table_scan.check(readable(town.table, traffic))
     assert traffic.moves > before + 5
@@ -76,13 +75,13 @@ def reconciled(town: Town, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(("per_second", "call_seconds"), HOT)
 @pytest.mark.parametrize("late_seconds", [0, 3, 60])
 def test_a_hot_account_is_proven(
-    town: Town, per_second: float, call_seconds: float, late_seconds: float, monkeypatch: pytest.MonkeyPatch
+    town: Town, per_second: float, call_seconds: float, late_seconds: float
 ) -> None:
     """Clocks differ, so some entries arrive behind others."""
     traffic = Traffic(town, per_second, call_seconds, late_seconds)
     traffic()  # the account's row is newer or older than the scanned statement
 
-    findings = reconciled(town, traffic, monkeypatch)
+    findings = during(traffic, town)
 
     assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 1)
     assert findings.conserved
@@ -91,13 +90,12 @@ def test_a_hot_account_is_proven(
 @pytest.mark.parametrize(("per_second", "call_seconds"), HOT)
 @pytest.mark.parametrize("wrong", [1, -1, 10_001])
 def test_a_wrong_balance_of_a_hot_account_is_found(
-    town: Town, per_second: float, call_seconds: float, wrong: int, monkeypatch: pytest.MonkeyPatch
+    town: Town, per_second: float, call_seconds: float, wrong: int
 ) -> None:
-    row = town.table.items["ACCOUNT#alice", "BALANCE"]
-    available = {"N": str(int(row["available"]["N"]) + wrong)}
-    town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}
+    row = town.row(keys.account("alice"))
+    town.put(row | {"available": row["available"] + wrong})
 
-    findings = reconciled(town, Traffic(town, per_second, call_seconds), monkeypatch)
+    findings = during(Traffic(town, per_second, call_seconds), town)
 
     assert [fault.partition(":")[0] for fault in findings.faults] == ["ACCOUNT#alice"]
     assert findings.unproven == []
@@ -108,9 +106,8 @@ def test_a_late_clock_leaves_a_constant_gap_without_a_fault(
     town: Town, wrong: int, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After each read, an entry of equal price is added behind the tail."""
-    row = town.table.items["ACCOUNT#alice", "BALANCE"]
-    available = {"N": str(int(row["available"]["N"]) + wrong)}
-    town.table.items["ACCOUNT#alice", "BALANCE"] = {**row, "available": available}
+    row = town.row(keys.account("alice"))
+    town.put(row | {"available": row["available"] + wrong})
     read, tails = statement.read, list[int | None]()
 
     def read_before_a_late_move(

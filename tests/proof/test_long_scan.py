@@ -7,7 +7,7 @@ import pytest
 
 from settlement.core.ledger.keys import Row, subject
 from settlement.core.store.dynamodb import Store
-from settlement.proof import Findings, pages, second_look, table_scan
+from settlement.proof import Findings, pages, table_scan
 from settlement.proof.pages import Part
 from tests.proof.town import Town
 
@@ -21,7 +21,6 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Town:
     town.open("alice", 1_000)
     town.tick(3 * 3600)
     monkeypatch.setattr(table_scan, "datetime", SimpleNamespace(now=lambda zone: town.now))
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
     return town
 
 

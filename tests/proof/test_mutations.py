@@ -7,12 +7,10 @@ from functools import cache
 
 import pytest
 
-from settlement.proof import Findings, pages, second_look, table_scan
-from tests.proof.client import readable
+from tests.proof.client import reconciled
 from tests.proof.mutations import Mutation, Rows, singles
 from tests.proof.shapes import SHAPES, town
 from tests.proof.unknowable import PAGE, explains, explanations, is_explained, rendered
-from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.rooms import is_there
 
 ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 4
@@ -21,15 +19,12 @@ ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 4
 PAIRS = 15
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(pages, "SEGMENTS", 1)
+pytestmark = pytest.mark.usefixtures("one_segment")
 
 
 @cache
 def rows_of(shape: str) -> Rows:
-    return {key: dict(item) for key, item in town(shape).table.items.items()}
+    return town(shape).rows()
 
 
 @cache
@@ -42,10 +37,6 @@ def is_found(shape: str, *mutations: Mutation) -> bool:
     for mutation in mutations:
         rows = mutation.of(rows)
     return not reconciled(rows).conserved
-
-
-def reconciled(rows: Rows) -> Findings:
-    return table_scan.check(readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"})
 
 
 def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str, str, str]]:

@@ -7,8 +7,8 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
-from settlement.proof import Findings, second_look, table_scan
-from tests.proof.client import readable
+from settlement.proof import table_scan
+from tests.proof.client import readable, reconciled
 from tests.proof.town import Town, external, order
 from tests.world.environment import NOW
 
@@ -16,8 +16,7 @@ FREEZE, UNFREEZE, CLOSE = "freeze-of-dave-00001", "unfreeze-of-dave-001", "close
 
 
 @pytest.fixture
-def town(monkeypatch: pytest.MonkeyPatch) -> Town:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
+def town() -> Town:
     town = Town()
     town.open("alice", 1_000)
     town.open("dave", 0)
@@ -31,18 +30,8 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Town:
     return town
 
 
-def reconciled(town: Town) -> Findings:
-    return table_scan.check(readable(town.table), currencies={"EUR"})
-
-
-def row(town: Town, key: Row) -> Row:
-    found = town.store.read(key)
-    assert found
-    return found
-
-
 def test_orders_and_what_they_have_done_are_proven(town: Town) -> None:
-    findings = reconciled(town)
+    findings = reconciled(town.table.items)
 
     assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
     assert findings.totals["EUR"] == {"customers": 600, "external": -600}
@@ -51,12 +40,12 @@ def test_orders_and_what_they_have_done_are_proven(town: Town) -> None:
 
 def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
     """Without orders, this agreeing entry and balance would be a lawful deposit."""
-    alice = row(town, keys.account("alice"))
+    alice = town.row(keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 900})
     forged = external("deposit-unordered-01", "deposit", "alice", 900, "EUR", timestamp(NOW))
     town.put(forged | {"request_hash": "0" * 64})
 
-    findings = reconciled(town)
+    findings = reconciled(town.table.items)
 
     assert findings.faults == ["ACCOUNT#alice: no order explains its deposit deposit-unordered-01"]
 
@@ -71,23 +60,23 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
 )
 def test_an_order_not_indexed_at_its_time_is_found(town: Town, place: Row) -> None:
     """Otherwise the audit, which reads the index, would miss the order."""
-    order_row = row(town, keys.order(CLOSE))
+    order_row = town.row(keys.order(CLOSE))
     town.put({name: order_row[name] for name in order_row if not name.startswith("gsi1")} | place)
 
     assert (
         f"ORDER#{CLOSE}: ORDER is malformed: is not listed among the orders of its time"
-        in reconciled(town).faults
+        in reconciled(town.table.items).faults
     )
 
 
 def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
-    alice = row(town, keys.account("alice"))
+    alice = town.row(keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 1})
     (key,) = (at for at in town.table.items if at[0] == "ENTRIES#alice" and at[1].endswith(":deposit"))
-    entry = row(town, {"pk": key[0], "sk": key[1]})
+    entry = town.row({"pk": key[0], "sk": key[1]})
     town.put(entry | {"amount": entry["amount"] + 1})
 
-    assert [fault.partition(":")[0] for fault in reconciled(town).faults] == ["ACCOUNT#alice"]
+    assert [fault.partition(":")[0] for fault in reconciled(town.table.items).faults] == ["ACCOUNT#alice"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +97,7 @@ def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
     ],
 )
 def test_a_state_that_no_order_has_set_is_found(town: Town, account: str, changes: Row) -> None:
-    changed = row(town, keys.account(account)) | changes
+    changed = town.row(keys.account(account)) | changes
     town.put({name: value for name, value in changed.items() if value is not None})
 
     findings = table_scan.check(readable(town.table))
@@ -123,7 +112,7 @@ def test_a_state_that_no_order_has_set_is_found(town: Town, account: str, change
 def test_an_order_that_is_gone_is_found(town: Town, key: str) -> None:
     del town.table.items[f"ORDER#{key}", "ORDER"]
 
-    assert len(reconciled(town).faults) == 1
+    assert len(reconciled(town.table.items).faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,16 +132,16 @@ def test_an_order_that_is_gone_is_found(town: Town, key: str) -> None:
     ],
 )
 def test_an_order_that_says_something_else_is_found(town: Town, changes: Row) -> None:
-    town.put(row(town, keys.order("withdraw-of-alice-001")) | changes)
+    town.put(town.row(keys.order("withdraw-of-alice-001")) | changes)
 
-    assert not reconciled(town).conserved
-    assert reconciled(town).faults
+    assert not reconciled(town.table.items).conserved
+    assert reconciled(town.table.items).faults
 
 
 def test_an_order_that_did_nothing_is_found(town: Town) -> None:
     town.put(order("deposit-of-alice-001", "deposit", "alice", timestamp(NOW), "EUR", 5))
 
-    assert reconciled(town).faults == [
+    assert reconciled(town.table.items).faults == [
         "ACCOUNT#alice: its order deposit-of-alice-001 has no entry of the deposit"
     ]
 

@@ -8,21 +8,11 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.store.wire import from_wire
 from settlement.journal import lines
-from settlement.proof import Difference, Look, pages, second_look, unwatched
+from settlement.proof import Difference, Look, second_look, unwatched
 from settlement.proof.watched_store import WatchedStore
 from settlement.retention.expiry import EXPIRES
 from settlement.signing.signature import RowKeys
-from tests.proof.aged import (
-    DAYS,
-    LATER,
-    ROW_KEYS,
-    aged,
-    compared,
-    put,
-    reconciled,
-    rows_of,
-    sealed,
-)
+from tests.proof.aged import DAYS, LATER, ROW_KEYS, aged, compared, put, reconciled, rows_of, sealed
 from tests.proof.client import readable
 from tests.proof.mutations import Mutation, Rows, singles
 from tests.proof.shapes import SHAPES
@@ -47,10 +37,7 @@ UNREVERSED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(pages, "SEGMENTS", 1)
+pytestmark = pytest.mark.usefixtures("one_segment")
 
 
 def settlement_of(rows: Rows, number: int = 1) -> Row:

@@ -8,25 +8,20 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.journal import lines
-from settlement.proof import Findings, pages, second_look, table_scan
 from settlement.signing.signature import SIGNATURE, SIGNED, RowKeys
-from tests.proof.client import readable
-from tests.proof.mutations import Mutation, Rows, singles
+from tests.proof.client import reconciled
+from tests.proof.mutations import Mutation, singles
 from tests.proof.shapes import SHAPES, town
 from tests.proof.test_forged_money import AMOUNT, FORGED, raised, sound_rows
 from tests.proof.town import Town, external, order
 from tests.world.ledger import ROW_KEYS
-from tests.world.memory_dynamodb import MemoryDynamoDb
 
 AT = "2026-11-20T13:00:00.123Z"
 ROW: Row = {**keys.evidence("order-2026-000101", "verify"), "step": "verify", "decision": "APPROVED"}
 ONE_OF = 40
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(pages, "SEGMENTS", 1)
+pytestmark = pytest.mark.usefixtures("one_segment")
 
 
 @pytest.fixture
@@ -37,18 +32,8 @@ def signed() -> Town:
     return signed
 
 
-def reconciled(rows: Rows, row_keys: RowKeys | None = ROW_KEYS) -> Findings:
-    return table_scan.check(
-        readable(MemoryDynamoDb(items=rows)), currencies={"EUR", "JPY"}, row_keys=row_keys
-    )
-
-
-def rows_of(signed: Town) -> Rows:
-    return {key: dict(item) for key, item in signed.table.items.items()}
-
-
-def named(signed: Town, row_keys: RowKeys | None = ROW_KEYS) -> set[str]:
-    return {fault.partition(": ")[0] for fault in reconciled(rows_of(signed), row_keys).faults}
+def named(signed: Town) -> set[str]:
+    return {fault.partition(": ")[0] for fault in reconciled(signed.rows(), ROW_KEYS).faults}
 
 
 def deposit_to_mallory(signed: Town) -> set[str]:
@@ -79,7 +64,7 @@ def test_only_signatures_reveal_a_complete_set_of_forged_rows(
     forged = forge(signed)
 
     assert named(signed) == forged
-    assert reconciled(rows_of(signed), row_keys=None).conserved
+    assert reconciled(signed.rows()).conserved
 
 
 def covers(mutation: Mutation) -> bool:
@@ -95,12 +80,12 @@ def covers(mutation: Mutation) -> bool:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_change_of_what_is_signed_is_named(shape: str) -> None:
-    rows = rows_of(town(shape, ROW_KEYS))
-    assert reconciled(rows).conserved
+    rows = town(shape, ROW_KEYS).rows()
+    assert reconciled(rows, ROW_KEYS).conserved
     start = list(SHAPES).index(shape) % ONE_OF
     tried = [one for one in singles(rows) if covers(one)][start::ONE_OF]
 
-    missed = [one[:3] for one in tried if reconciled(one.of(rows)).conserved]
+    missed = [one[:3] for one in tried if reconciled(one.of(rows), ROW_KEYS).conserved]
 
     assert len(tried) > 3
     assert missed == []

@@ -30,7 +30,7 @@ from settlement.signing.signature import RowKeys
 from tests.proof.client import readable
 from tests.world.constants import NONCE
 from tests.world.environment import NOW
-from tests.world.memory_dynamodb import MemoryDynamoDb
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb
 from tests.world.provider import APPROVED, IN_REVIEW
 
 CONFIG = StageConfig(
@@ -41,6 +41,7 @@ CONFIG = StageConfig(
     recover_after_seconds=30,
 )
 FAILURE = {"step": "verify", "error": "KycUnavailable", "cause": "no answer"}
+LACKS_FUNDS = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
 STUCK = {"error": "InsufficientFunds", "cause": "payee: has spent it"}
 
 
@@ -76,16 +77,14 @@ class Town:
 
     def state(self, kind: str, key: str, account: str) -> None:
         at = timestamp(self.tick())
-        row = self.store.read(keys.account(account))
-        assert row
+        row = self.row(keys.account(account))
         row.pop("frozen_at", None)
         times = {"freeze": {"frozen_at": at}, "close": {"closed_at": at}}.get(kind, {})
         self.put(row | times | {"last_order": key})
         self.put(order(key, kind, account, at))
 
     def _move(self, key: str, kind: str, account: str, amount: int, currency: str, at: str) -> None:
-        row = self.store.read(keys.account(account))
-        assert row
+        row = self.row(keys.account(account))
         change = amount if kind == "deposit" else -amount
         self.put(row | {"available": row["available"] + change})
         recorded = order(key, kind, account, at, currency, amount)
@@ -98,6 +97,15 @@ class Town:
         self.table.put_item(
             TableName="in-memory", Item=to_wire(self.row_keys.signed(row) if self.row_keys else row)
         )
+
+    def rows(self) -> dict[Key, dict[str, Any]]:
+        """Return a copy of the table's rows, in DynamoDB's format."""
+        return {key: dict(item) for key, item in self.table.items.items()}
+
+    def row(self, key: Row) -> Row:
+        found = self.store.read(key)
+        assert found
+        return found
 
     def circuit(self) -> None:
         now = int(self.tick().timestamp())
@@ -153,70 +161,68 @@ class Payment:
     def owner(self) -> str:
         return f"{self.settlement.key}-1"
 
+    @property
+    def store(self) -> Store:
+        return self.town.store
+
+    def tick(self, seconds: float = 1.137) -> datetime:
+        return self.town.tick(seconds)
+
     def state(self) -> SettlementState:
-        state = self.town.store.settlement(self.settlement.key)
+        state = self.store.settlement(self.settlement.key)
         assert state
         return state
 
     def claim(self) -> None:
-        self.town.store.claim(forward.claim(self.settlement, self.owner, self.town.tick(), CONFIG))
+        self.store.claim(forward.claim(self.settlement, self.owner, self.tick(), CONFIG))
 
     def hold(self) -> None:
-        self.town.store.commit(steps.hold(self.settlement, self.town.tick()))
+        self.store.commit(steps.hold(self.settlement, self.tick()))
 
     def claim_and_hold(self) -> None:
-        transaction = steps.claim_and_hold(self.settlement, self.owner, self.town.tick(), CONFIG)
-        self.town.store.transact(transaction.writes)
+        transaction = steps.claim_and_hold(self.settlement, self.owner, self.tick(), CONFIG)
+        self.store.transact(transaction.writes)
 
     def verify(self, decision: KycDecision = KycDecision.APPROVED) -> None:
         verdict = replace(APPROVED, decision=decision, reference=f"ver_{self.settlement.key}")
-        self.town.store.put(
-            entries.evidence(self.settlement, Step.VERIFY, verdict.evidence(), self.town.tick())
-        )
-        self.town.store.update(kyc_review.record_verdict(self.settlement, verdict, self.town.tick()))
+        self.store.put(entries.evidence(self.settlement, Step.VERIFY, verdict.evidence(), self.tick()))
+        self.store.update(kyc_review.record_verdict(self.settlement, verdict, self.tick()))
 
     def review(self) -> None:
         verdict = replace(IN_REVIEW, reference=f"ver_{self.settlement.key}")
-        now = self.town.tick()
+        now = self.tick()
         until = now + timedelta(hours=24)
-        self.town.store.update(kyc_review.begin_review(self.settlement, verdict, until, now))
+        self.store.update(kyc_review.begin_review(self.settlement, verdict, until, now))
 
     def webhook(self, decision: KycDecision = KycDecision.APPROVED) -> None:
-        key, now = self.settlement.key, self.town.tick(3600)
+        key, now = self.settlement.key, self.tick(3600)
         verdict = replace(APPROVED, decision=decision, reference=f"ver_{key}", provider="webhook")
         event = WebhookEvent(id=f"evt_{key}", digest=self.settlement.request_hash[::-1])
-        self.town.store.transact(
+        self.store.transact(
             steps.record_webhook_verdict(self.settlement, verdict, event, f"{key}-decided", now, CONFIG)
         )
 
     def release(self) -> None:
-        self.town.store.commit(steps.release(self.settlement, CONFIG, self.town.tick()))
+        self.store.commit(steps.release(self.settlement, CONFIG, self.tick()))
 
     def fee(self) -> None:
-        self.town.store.commit(steps.fee(self.settlement, self.town.tick()))
+        self.store.commit(steps.fee(self.settlement, self.tick()))
 
     def tombstone(self) -> None:
-        failure = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
-        self.town.store.claim(reversal.tombstone(self.settlement, self.owner, failure, self.town.tick()))
+        self.store.claim(reversal.tombstone(self.settlement, self.owner, LACKS_FUNDS, self.tick()))
 
     def reject(self) -> None:
-        failure = {"step": "hold", "error": "InsufficientFunds", "cause": "payer: too little"}
-        self.town.store.update(forward.reject(self.settlement, failure, self.town.tick(), owner=self.owner))
+        self.store.update(forward.reject(self.settlement, LACKS_FUNDS, self.tick(), owner=self.owner))
 
     def begin(self) -> None:
         failure = compensation.failure_of(self.state(), {"Error": "KycUnavailable", "Cause": "no answer"})
-        self.town.store.update(
-            reversal.begin(
-                self.settlement, failure, owner=None, execution=f"{self.settlement.key}-c0-{NONCE}"
-            )
-        )
+        execution = f"{self.settlement.key}-c0-{NONCE}"
+        self.store.update(reversal.begin(self.settlement, failure, owner=None, execution=execution))
 
     def order(self) -> None:
         status = self.state().status
         order = Reversal(reason=f"{self.settlement.payer} asks", by="olga", expected_status=Status(status))
-        self.town.store.commit(
-            compensation.reverse_on_order(self.settlement, order, self.town.tick(), CONFIG)
-        )
+        self.store.commit(compensation.reverse_on_order(self.settlement, order, self.tick(), CONFIG))
 
     def part(self, amount: int, layout: int) -> None:
         """Reverse a part of the released amount, in a layout of the row."""
@@ -224,87 +230,72 @@ class Payment:
         order = PartialReversal(
             reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount
         )
-        self.town.store.record(
-            partial_reversal.reverse_part(self.settlement, order, self.town.tick(), layout)
-        )
+        self.store.record(partial_reversal.reverse_part(self.settlement, order, self.tick(), layout))
 
     def reverse(self, *which: Step) -> None:
         for step in which:
-            self.town.store.commit(compensation.reverse_step(self.settlement, step, self.town.tick()))
+            self.store.commit(compensation.reverse_step(self.settlement, step, self.tick()))
 
     def finish_unheld(self) -> None:
-        self.town.store.update(reversal.finish_unheld(self.settlement, self.town.tick()))
+        self.store.update(reversal.finish_unheld(self.settlement, self.tick()))
 
     def limbo(self, step: Step) -> None:
         case = compensation.case_of(self.state(), step)
         failure = {"step": step.reversal, **STUCK, "cause": f"{STUCK['cause']}: {self.settlement.key}"}
-        self.town.store.commit(compensation.enter_limbo(self.settlement, case, failure, self.town.tick()))
+        self.store.commit(compensation.enter_limbo(self.settlement, case, failure, self.tick()))
         arn = f"arn:aws:states:eu-west-1:123456789012:execution:C:{self.settlement.key}"
         token = f"token-{self.settlement.key}-{case.number}"
-        self.town.store.put(limbo.await_decision(self.settlement, case.number, token, arn))
+        self.store.put(limbo.await_decision(self.settlement, case.number, token, arn))
 
     def resolve(self, decision: Decision) -> None:
         case = compensation.stuck_case(self.state())
         resolution = Resolution(decision=decision, reason=f"for {self.settlement.payer}", by="olga", case=1)
-        self.town.store.commit(
-            compensation.resolve(
-                self.settlement,
-                case,
-                resolution,
-                f"{self.settlement.key}-resolve-1",
-                self.town.tick(),
-                CONFIG,
-            )
-        )
+        owner = f"{self.settlement.key}-resolve-1"
+        self.store.commit(compensation.resolve(self.settlement, case, resolution, owner, self.tick(), CONFIG))
 
     def propose(self, decision: Decision) -> None:
-        state, now, caller = self.state(), self.town.tick(), _caller("olga")
+        state, now, caller = self.state(), self.tick(), _caller("olga")
         order = Resolution(
             decision=decision, reason=f"for {self.settlement.payer}", by=caller.by, case=state.case_number
         )
         latest = self._latest()
         number = latest.proposal_number + 1 if latest else 1
         proposal = approval.proposed(state, order, caller, number=number, now=now, config=CONFIG)
-        self.town.store.record(
-            (
-                proposals.propose(proposal, latest),
-                proposals.record(self.settlement, proposal, Move.PROPOSE, caller, now),
-            )
-        )
+        evidence = proposals.record(self.settlement, proposal, Move.PROPOSE, caller, now)
+        self.store.record((proposals.propose(proposal, latest), evidence))
 
     def approve(self) -> None:
         """Approve and carry out the proposal as a second person."""
-        state, now, caller = self.state(), self.town.tick(), _caller("paul")
+        state, now, caller = self.state(), self.tick(), _caller("paul")
         proposal = self._latest()
         assert proposal
         order = approval.order_of(state, proposal, caller)
         assert isinstance(order, Resolution)
         case, owner = compensation.stuck_case(state), f"{self.settlement.key}-resolve-1"
         transaction = compensation.resolve(self.settlement, case, order, owner, now, CONFIG)
-        self.town.store.commit(replace(transaction, proposal=proposals.complete(proposal, caller, now)))
+        self.store.commit(replace(transaction, proposal=proposals.complete(proposal, caller, now)))
 
     def withdraw(self) -> None:
-        now, caller, proposal = self.town.tick(), _caller("paul"), self._latest()
+        now, caller, proposal = self.tick(), _caller("paul"), self._latest()
         assert proposal
         evidence = proposals.record(self.settlement, proposal, Move.WITHDRAW, caller, now)
-        self.town.store.transact((proposals.withdraw(proposal, caller, now), evidence))
+        self.store.transact((proposals.withdraw(proposal, caller, now), evidence))
 
     def _latest(self) -> Proposal | None:
-        row = self.town.store.read(keys.proposal(self.settlement.key))
+        row = self.store.read(keys.proposal(self.settlement.key))
         return Proposal.from_row(row) if row else None
 
     def erase_names(self) -> None:
         """Remove the parties' names, as an operator does by hand."""
-        row = self.town.store.read(keys.settlement(self.settlement.key))
-        assert row
+        row = self.town.row(keys.settlement(self.settlement.key))
         left = {name: row[name] for name in row if name not in NAMES}
-        self.town.put(left | {NAMES_ERASED: timestamp(self.town.tick())})
+        self.town.put(left | {NAMES_ERASED: timestamp(self.tick())})
 
     def take_over(self, seconds: float) -> None:
         """Let recovery look after this time."""
-        takeover = recovery.take_over(self.state(), self.town.tick(seconds), CONFIG, NONCE)
+        takeover = recovery.take_over(self.state(), self.tick(seconds), CONFIG, NONCE)
         assert takeover
-        self.town.store.update(takeover.write)
+        self.store.update(takeover.write)
 
     def take_over_when_due(self) -> None:
         """Let recovery look when due."""
@@ -318,7 +309,3 @@ class Payment:
 
 def _caller(name: str) -> Caller:
     return Caller(by=name, user_id=f"id:{name}", request_id=f"request-{name}", source_ip="192.0.2.1")
-
-
-def row_of(town: Town, key: str) -> Any:
-    return town.table.items[(keys.settlement(key)["pk"], "SETTLEMENT")]

@@ -1,7 +1,6 @@
 """Engines for the mock file: embedded AWS, LocalEmu, or a given endpoint."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from settle.local.ports import free_port
 from settle.local.record import REGION
 from tests.statemachines.cases import MOCK_FILE
 from tests.world.templates import PROJECT
@@ -32,7 +32,13 @@ def step_functions(scratch: Path) -> Iterator[Any]:
     if ENDPOINT:
         yield client("stepfunctions", ENDPOINT)
         return
-    port = _free_port()
+    with ministack(scratch) as machines:
+        yield machines
+
+
+@contextmanager
+def ministack(scratch: Path) -> Iterator[Any]:
+    port = free_port()
     environment = {
         "PYTHONPATH": str(PROJECT),
         "SFN_MOCK_CONFIG": str(MOCK_FILE),
@@ -52,7 +58,7 @@ def step_functions(scratch: Path) -> Iterator[Any]:
 
 @contextmanager
 def localemu(scratch: Path, mock_file: Path) -> Iterator[Any]:
-    port = _free_port()
+    port = free_port()
     environment = {
         "SFN_MOCK_CONFIG": str(mock_file),
         "SERVICES": "stepfunctions,sts,sqs,events",
@@ -87,13 +93,6 @@ def _served(command: list[str], settings: dict[str, str], scratch: Path, port: i
     finally:
         server.kill()
         server.wait(timeout=10)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def client(service: str, endpoint: str) -> Any:

@@ -1,26 +1,20 @@
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from benchmarks import cost, idle
 from handlers.books import project_entries
-from infra.books import DATABASE, OPTIONAL, PROJECTOR
-from infra.config import STAGES
+from infra.books import DATABASE, PROJECTOR
 from settlement.books import data_api
-from tests.infra.alarms import BOOKS_ALARMS, STACK, counted, listed
 from tests.infra.observed import observed
 from tests.infra.stack import (
-    ON_AWS,
     Permission,
     allow,
     changed,
     changed_template,
-    each_stage,
-    findings,
-    permissions,
+    each_stage_on_aws,
+    granted_in,
     readable,
     template,
 )
@@ -28,9 +22,7 @@ from tests.infra.test_tags import UNTAGGED, tags
 from tests.world.templates import PROJECT
 
 CLUSTER, SECRET, KEY = "${BooksCluster.DBClusterArn}", "${BooksProjector}", "${BooksKey.Arn}"
-SERVICES = ("AWS::RDS::", "AWS::EC2::")
 LEAST_UNITS_AWAKE = 0.5
-each_deployed = pytest.mark.parametrize("stage", ON_AWS)
 
 
 def resources(stage: str = "prod", every: int = 1) -> dict[str, Any]:
@@ -41,29 +33,7 @@ def properties(name: str, **of: Any) -> Any:
     return resources(**of)[name]["Properties"]
 
 
-@each_stage
-def test_no_stage_has_them_unless_its_operator_wants_them(stage: str) -> None:
-    assert STAGES[stage].books_every_minutes is None
-    assert not [one for one in template(stage).values() if one["Type"].startswith(SERVICES)]
-    assert not template(stage).keys() & {*OPTIONAL}
-
-
-@each_deployed
-def test_they_change_nothing_else(stage: str) -> None:
-    """Functions that move money neither reach nor await the books."""
-    before, after = template(stage), resources(stage)
-
-    # Their alarms and their topic.
-    others = {"DashboardBoard", "PagerDeliveryFailed"}
-    assert {one for one in before if after.get(one) != before[one]} == others
-    added = {one for one in after.keys() - before.keys() if not one.startswith(("Books", "ProjectEntries"))}
-    assert {one for one in added if not one.startswith("SchedulerRole")} == {
-        *(f"Pager{alarm}" for alarm in BOOKS_ALARMS),
-        *("PagerFinanceTopic", "PagerFinanceTopicPolicy"),
-    }
-
-
-@each_deployed
+@each_stage_on_aws
 def test_the_cluster_pauses_and_only_the_data_api_reaches_it(stage: str) -> None:
     cluster, group = properties("BooksCluster", stage=stage), properties("BooksGroup", stage=stage)
 
@@ -78,14 +48,22 @@ def test_the_cluster_pauses_and_only_the_data_api_reaches_it(stage: str) -> None
     assert "VpcConfig" not in properties("ProjectEntries", stage=stage)
 
 
-@each_deployed
-def test_cluster_and_secrets_share_one_key_and_outlive_the_stack(stage: str) -> None:
+@each_stage_on_aws
+def test_cluster_and_each_users_secret_share_one_key_and_outlive_the_stack(stage: str) -> None:
     """So does their network, which the cluster needs."""
     cluster = properties("BooksCluster", stage=stage)
 
     assert (cluster["StorageEncrypted"], cluster["KmsKeyId"]) == (True, KEY)
     assert {properties(f"Books{one}", stage=stage)["KmsKeyId"] for one in ("Owner", "Projector")} == {KEY}
     assert properties("BooksKey", stage=stage)["EnableKeyRotation"] is True
+    users = {
+        one: json.loads(
+            properties(f"Books{one}", stage=stage)["GenerateSecretString"]["SecretStringTemplate"]
+        )["username"]
+        for one in ("Owner", "Projector")
+    }
+    assert users["Projector"] == PROJECTOR != users["Owner"]
+    assert "BooksOwner" in cluster["MasterUserPassword"]
     assert (cluster["DeletionProtection"], cluster["BackupRetentionPeriod"]) == (True, 35)
     kept = {
         name: (one["DeletionPolicy"], one["UpdateReplacePolicy"])
@@ -108,17 +86,7 @@ def test_a_personal_stage_keeps_none_of_it_and_subscribes_finance() -> None:
     assert (subscription["Endpoint"], subscription["TopicArn"]) == (address, "${PagerFinanceTopic}")
 
 
-def test_each_secret_is_of_its_own_user() -> None:
-    users = {
-        one: json.loads(properties(f"Books{one}")["GenerateSecretString"]["SecretStringTemplate"])["username"]
-        for one in ("Owner", "Projector")
-    }
-
-    assert users["Projector"] == PROJECTOR != users["Owner"]
-    assert "BooksOwner" in properties("BooksCluster")["MasterUserPassword"]
-
-
-def needed(stage: str) -> set[Permission]:
+def needed() -> set[Permission]:
     """Return the function's needs: its calls, and services' calls for it."""
     actions = {f"{call.service}:{call.operation}" for call in observed() if call.function == "ProjectEntries"}
     assert {one for one in actions if not one.startswith("rds-data:")} == {
@@ -140,31 +108,27 @@ def needed(stage: str) -> set[Permission]:
     }
 
 
-@each_deployed
+@each_stage_on_aws
 def test_the_function_may_do_what_it_does_and_nothing_more(stage: str) -> None:
     """It calls the Data API as the projector and reads the journal: no row, seal or other secret."""
-    documents = [
-        one["Properties"]["PolicyDocument"]
-        for one in resources(stage).values()
-        if one["Type"] == "AWS::IAM::Policy" and "${ProjectEntriesRole}" in one["Properties"]["Roles"]
-    ]
-
-    assert {one for document in documents for one in permissions(document)} == needed(stage)
+    assert granted_in(resources(stage), "ProjectEntriesRole") == needed()
     assert "ManagedPolicyArns" not in properties("ProjectEntriesRole", stage=stage)
 
 
-@each_deployed
+@each_stage_on_aws
 @pytest.mark.parametrize("every", [1, 30])
-def test_a_schedule_calls_it_and_no_failed_round_is_repeated(stage: str, every: int) -> None:
+def test_a_schedule_calls_it_without_repeats_and_the_alarm_waits_for_it(stage: str, every: int) -> None:
     schedule = properties("BooksRounds", stage=stage, every=every)
     config = properties("ProjectEntriesEventInvokeConfig", stage=stage, every=every)
+    alarm = properties("PagerBooksBehind", stage=stage, every=every)
 
     assert schedule["ScheduleExpression"] == f"rate({every} minute{'s' if every > 1 else ''})"
     assert schedule["Target"]["Arn"] == "${ProjectEntries.Arn}"
     assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == config["MaximumRetryAttempts"] == 0
+    assert (alarm["Period"], alarm["Threshold"]) == (max(300, every * 60), every * 60 + 900)
 
 
-@each_deployed
+@each_stage_on_aws
 def test_the_function_gets_cluster_projectors_secret_and_journal(stage: str) -> None:
     function = properties("ProjectEntries", stage=stage)
     given = function["Environment"]["Variables"]
@@ -183,23 +147,7 @@ def test_a_round_has_time_for_a_resume_and_last_statement() -> None:
     assert project_entries.RESERVED_MS // 1_000 > data_api.CLIENT_CONFIG.read_timeout > 45
 
 
-@each_deployed
-@pytest.mark.parametrize("name", BOOKS_ALARMS)
-def test_an_alarm_tells_of_late_books_and_of_omissions(stage: str, name: str) -> None:
-    found, alarm = properties(f"Pager{name}", stage=stage), BOOKS_ALARMS[name]
-
-    assert {one["Name"]: one["Value"] for one in found["Dimensions"]} == {
-        alarm.dimension[0]: STAGES[stage].stack_name if alarm.dimension[1] == STACK else alarm.dimension[1]
-    }
-    assert (found["MetricName"], found["Statistic"]) == (alarm.metric, alarm.statistic)
-    assert (found["Threshold"], found["Period"]) == (alarm.threshold, alarm.seconds)
-    assert (found["EvaluationPeriods"], found["DatapointsToAlarm"]) == (alarm.periods, alarm.breaching)
-    assert found["TreatMissingData"] == alarm.missing
-    assert found["AlarmActions"] == [f"${{Pager{listed()[name]}}}"]
-    assert alarm.metric in counted()
-
-
-@each_deployed
+@each_stage_on_aws
 def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
     """Like the other topics, it admits this account's alarms."""
     topic, others = "PagerFinanceTopic", properties("PagerMorningTopicPolicy", stage=stage)
@@ -215,13 +163,7 @@ def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
     assert f"${{{topic}.TopicName}}" in watched
 
 
-def test_with_rarer_rounds_the_alarm_waits_for_them() -> None:
-    found = properties("PagerBooksBehind", every=30)
-
-    assert (found["Period"], found["Threshold"]) == (1_800, 30 * 60 + 900)
-
-
-@each_deployed
+@each_stage_on_aws
 def test_the_outputs_name_what_a_person_needs(stage: str) -> None:
     whole = changed_template(stage, books_every_minutes=1)
     outputs = {name: readable(one["Value"]) for name, one in whole["Outputs"].items()}
@@ -231,14 +173,14 @@ def test_the_outputs_name_what_a_person_needs(stage: str) -> None:
     assert outputs["FinanceTopicArn"] == "${PagerFinanceTopic}"
 
 
-@each_deployed
+@each_stage_on_aws
 def test_each_resource_of_them_has_the_tags(stage: str) -> None:
     for name, resource in resources(stage).items():
         expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
         assert tags(resource) == expected, name
 
 
-@each_deployed
+@each_stage_on_aws
 def test_the_page_has_what_they_add_to_an_idle_stage(stage: str) -> None:
     prices = cost.load(PROJECT / "benchmarks/prices.toml").prices
     told = " ".join((PROJECT / "docs/reference/price.md").read_text().split())
@@ -251,30 +193,3 @@ def test_the_page_has_what_they_add_to_an_idle_stage(stage: str) -> None:
     assert f"which is {awake:.2f} dollars an hour and {awake * 730:.0f} a month" in told
     assert f"with ten a day {awake * 10 * 30 * 6 / 60:.0f} dollars a month" in told
     assert f"storage is {prices['aurora_gb_month']:.1f} dollars for each GB" in told
-
-
-NOTHING_SPEAKS = "Nothing is in the network but the cluster, which AWS reaches by a way of its own."
-EXPLAINED: dict[type, dict[str, str]] = {
-    AwsSolutionsChecks: {
-        "AwsSolutions-RDS11": "No rule admits a caller to any port.",
-        "AwsSolutions-SMG4": "`settle ledger migrate` sets the projector's; the owner's is a person's.",
-        "AwsSolutions-VPC7": NOTHING_SPEAKS,
-    },
-    PCIDSS321Checks: {
-        "PCI.DSS.321-RDSLoggingEnabled[LogExport::postgresql]": "An error's line has the statement, and in it"
-        " accounts, which no log line has.",
-        "PCI.DSS.321-VPCDefaultSecurityGroupClosed": "No resource is in the default group.",
-        "PCI.DSS.321-VPCFlowLogsEnabled": NOTHING_SPEAKS,
-    },
-}
-"""Accepted findings, with reasons.
-
-CKV_AWS_118 stays: machine monitoring costs a role and a log, and the books' alarm shows a slow database.
-"""
-
-
-@pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])
-def test_every_finding_in_them_is_explained(pack: Any, tmp_path: Path) -> None:
-    found = findings("prod", pack, tmp_path, books_every_minutes=1)
-
-    assert {rule for rule, path in found if path.startswith("Books/")} == set(EXPLAINED[pack])

@@ -32,6 +32,17 @@ def synthesised(*files: str, retired: str = "", **settings: Any) -> dict[str, An
     return dict(Template.from_stack(stack).to_json())
 
 
+def written(folder: Path, text: str, name: str = "faulty") -> Check:
+    file = folder / f"{name}.py"
+    file.write_text(f"from settlement.checks.check import Check\n{text}\n")
+    return Check(file=file)
+
+
+def refused(told: str, *checks: Check) -> None:
+    with pytest.raises(ValueError, match=told):
+        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=checks)
+
+
 @pytest.fixture(scope="module")
 def with_checks() -> dict[str, Any]:
     return synthesised("sanctions", "delivered")
@@ -51,34 +62,36 @@ def test_a_saga_without_checks_has_none_of_it() -> None:
     assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
 
 
-def test_only_verify_kyc_has_the_code_of_the_checks(with_checks: dict[str, Any]) -> None:
+def test_only_verify_kyc_has_code_secrets_and_statements_of_the_checks(with_checks: dict[str, Any]) -> None:
     found = functions(with_checks)
     code = {name: json.dumps(one["Code"], sort_keys=True) for name, one in found.items()}
+    told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
+    (holder,) = (
+        name
+        for name, one in with_checks["Resources"].items()
+        if one["Type"] == "AWS::IAM::Policy" and "arn:aws:dynamodb:::sanctions" in json.dumps(one)
+    )
 
     assert [name for name in code if code[name] == code["VerifyKyc"]] == ["VerifyKyc"]
-    told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
     assert "stage_checks.check_sanctions" in told
     assert "stage_checks.check_delivered" in told
+    assert "VerifyKyc" in holder
 
 
-def test_the_callbacks_function_knows_what_the_checks_declare(with_checks: dict[str, Any]) -> None:
-    told = functions(with_checks)["CheckDecided"]["Environment"]["Variables"]["CHECKS_DECLARED"]
+def test_the_callbacks_function_knows_what_the_checks_declare_and_all_their_names(
+    with_checks: dict[str, Any],
+) -> None:
+    found = functions(with_checks)
+    variables = [one["Environment"]["Variables"] for one in found.values() if "Environment" in one]
+    told = json.loads(found["CheckDecided"]["Environment"]["Variables"]["CHECKS_DECLARED"])
 
-    assert json.loads(told)[1] == {
-        "name": "delivered",
-        "refusals": ["lost", "returned"],
-        "wait_seconds": 1209600,
+    assert told[1] == {"name": "delivered", "refusals": ["lost", "returned"], "wait_seconds": 1209600}
+    assert {one.get("CHECK_NAMES") for one in variables if "STAGE_CONFIG" in one} == {
+        '["sanctions", "delivered"]'
     }
-
-
-def test_each_function_names_the_checks_in_its_claims(with_checks: dict[str, Any]) -> None:
-    of_the_saga = {
-        name: one["Environment"]["Variables"].get("CHECK_NAMES")
-        for name, one in functions(with_checks).items()
-        if "STAGE_CONFIG" in one.get("Environment", {}).get("Variables", {})
+    assert {name for name in with_checks["Outputs"] if name.startswith("SagaCheck")} == {
+        *("SagaCheckCallbackUrl", "SagaCheckSigningDeliveredArn")
     }
-
-    assert set(of_the_saga.values()) == {'["sanctions", "delivered"]'}
 
 
 def test_new_payments_do_not_demand_a_retired_check() -> None:
@@ -119,26 +132,6 @@ def test_the_callbacks_have_the_stages_kind_of_address(webhook: str) -> None:
     assert ("POST /{check}" in routes, len(alarms)) == (webhook == "http-api", 1)
 
 
-def test_the_secrets_and_statements_are_of_verify_kyc_alone(with_checks: dict[str, Any]) -> None:
-    holders = {
-        name
-        for name, one in with_checks["Resources"].items()
-        if one["Type"] == "AWS::IAM::Policy" and "arn:aws:dynamodb:::sanctions" in json.dumps(one)
-    }
-
-    assert len(holders) == 1
-    assert all("VerifyKyc" in name for name in holders)
-
-
-def test_each_waiting_check_has_a_signing_secret_for_the_callback(with_checks: dict[str, Any]) -> None:
-    outputs = with_checks["Outputs"]
-
-    assert {name for name in outputs if name.startswith("SagaCheck")} == {
-        "SagaCheckCallbackUrl",
-        "SagaCheckSigningDeliveredArn",
-    }
-
-
 def test_checks_that_never_wait_need_no_callback() -> None:
     template = synthesised("sanctions")
 
@@ -163,20 +156,23 @@ def test_checks_that_never_wait_need_no_callback() -> None:
     ],
 )
 def test_a_faulty_file_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
-    file = tmp_path / "faulty.py"
-    file.write_text(f"from settlement.checks.check import Check\n{text}\n")
-    stack = cdk.Stack(cdk.App(), "Payments")
-
-    with pytest.raises(ValueError, match=re.escape(told)):
-        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[Check(file=file)])
+    refused(re.escape(told), written(tmp_path, text))
 
 
-def test_two_checks_of_one_name_are_refused() -> None:
-    check = Check(file=EXAMPLES / "sanctions.py")
-    stack = cdk.Stack(cdk.App(), "Payments")
+def test_checks_that_are_too_alike_are_refused(tmp_path: Path) -> None:
+    sanctions = Check(file=EXAMPLES / "sanctions.py")
+    refused(r"^checks: sanctions: another check has this name$", sanctions, sanctions)
+    alike = [
+        written(tmp_path, f"CHECK = Check(name={name!r}, refusals=(), ask=print, wait_seconds=9)", name)
+        for name in ("a1", "a-1")
+    ]
+    refused(r"^checks: a-1, a1: too alike, as outputs have no hyphens$", *alike)
 
-    with pytest.raises(ValueError, match=r"^checks: sanctions: another check has this name$"):
-        SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[check, check])
+
+def test_declarations_too_long_for_a_function_are_refused(tmp_path: Path) -> None:
+    text = "CHECK = Check(name='a', refusals=tuple(f'r{n:040}' for n in range(50)), ask=print)"
+
+    refused(r"^checks: their names and refusals are too long", written(tmp_path, text))
 
 
 @pytest.mark.parametrize("files", [(), ("sanctions",)])
@@ -191,28 +187,3 @@ def test_kyc_decided_reads_evidence_only_beside_checks(files: tuple[str, ...]) -
     ]
 
     assert bool(reading) == bool(files)
-
-
-def test_checks_with_one_output_for_two_secrets_are_refused(tmp_path: Path) -> None:
-    checks = []
-    for name in ("a1", "a-1"):
-        file = tmp_path / f"{name}.py"
-        file.write_text(
-            "from settlement.checks.check import Check\n"
-            f"CHECK = Check(name={name!r}, refusals=(), ask=print, wait_seconds=9)\n"
-        )
-        checks.append(Check(file=file))
-
-    with pytest.raises(ValueError, match=r"^checks: a-1, a1: too alike, as outputs have no hyphens$"):
-        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=checks)
-
-
-def test_declarations_too_long_for_a_function_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "long.py"
-    file.write_text(
-        "from settlement.checks.check import Check\n"
-        "CHECK = Check(name='a', refusals=tuple(f'r{n:040}' for n in range(50)), ask=print)\n"
-    )
-
-    with pytest.raises(ValueError, match=r"^checks: their names and refusals are too long"):
-        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=[Check(file=file)])

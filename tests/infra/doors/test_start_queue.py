@@ -16,6 +16,7 @@ from tests.infra.stack import (
     each_stage,
     each_stage_on_aws,
     no_plain_http,
+    of_function,
     properties,
     resources,
     variables,
@@ -109,10 +110,7 @@ def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> Non
 
     A filter would silently delete unmatched messages.
     """
-    mappings = properties(stage, "Lambda::EventSourceMapping").values()
-    (found,) = (one for one in mappings if one["FunctionName"] == "${StartSettlements}")
-
-    assert found == {
+    assert of_function(stage, "StartSettlements", "Lambda::EventSourceMapping") == {
         "BatchSize": BATCH_MAX,
         "EventSourceArn": "${StartQueue.Arn}",
         "FunctionName": "${StartSettlements}",

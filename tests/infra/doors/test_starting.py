@@ -2,7 +2,7 @@ import pytest
 
 from tests.infra.evaluator import Request, allows
 from tests.infra.reading.test_settlements_api import ARN
-from tests.infra.stack import each_stage, granted, properties
+from tests.infra.stack import each_stage, properties
 
 
 @each_stage
@@ -20,21 +20,3 @@ def test_a_starters_policy_starts_and_cancels_and_no_more(stage: str, call: str,
 
     assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed
     assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
-
-
-@each_stage
-def test_the_function_that_starts_claims_and_starts_one_machine(stage: str) -> None:
-    actions = {one.action for one in granted(stage, "AcceptSettlementsRole") if one.effect == "Allow"}
-
-    assert {one for one in actions if one.startswith(("dynamodb:", "states:"))} == {
-        *("dynamodb:GetItem", "dynamodb:PutItem", "states:StartExecution")
-    }
-
-
-@each_stage
-def test_the_cancelling_function_only_updates_a_row_and_asks_recovery(stage: str) -> None:
-    actions = {one.action for one in granted(stage, "CancelSettlementRole") if one.effect == "Allow"}
-
-    assert {one for one in actions if one.startswith(("dynamodb:", "states:", "lambda:"))} == {
-        *("dynamodb:GetItem", "dynamodb:UpdateItem", "lambda:InvokeFunction")
-    }

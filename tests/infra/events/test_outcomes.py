@@ -7,7 +7,7 @@ from moto.events.models import EventPattern
 from infra.config import STAGES
 from infra.events import CHANGES
 from settlement.core.ledger import keys
-from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
+from tests.infra.stack import FUNCTIONS, each_stage, of_function, properties, variables
 from tests.unit import states
 from tests.world.constants import KEY
 from tests.world.expressions import Item
@@ -20,8 +20,7 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 @each_stage
 def test_the_stream_calls_soon_and_retries_for_half_a_day(stage: str) -> None:
     """Each row's records stay in order despite concurrent calls; the table keeps what is abandoned."""
-    mappings = properties(stage, "Lambda::EventSourceMapping").values()
-    (found,) = (one for one in mappings if one["FunctionName"] == "${PublishEvents}")
+    found = of_function(stage, "PublishEvents", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 
     assert filters == [CHANGES, *(room.RECORDS for room in brought("infra", "records"))]

@@ -8,7 +8,7 @@ from infra.config import STAGES
 from infra.journal import SEALED
 from settlement.core.model.status import TRANSITIONS, Status
 from settlement.journal import lines
-from tests.infra.stack import each_stage, each_stage_on_aws, only, properties
+from tests.infra.stack import each_stage, each_stage_on_aws, of_function, only, properties
 from tests.world.stream import is_unlawful, record
 
 KINDS = (
@@ -68,8 +68,7 @@ def test_an_accounts_status_is_its_own() -> None:
 @each_stage
 def test_the_stream_sends_large_batches_and_retries_half_a_day(stage: str) -> None:
     """It keeps records for a day, which leaves a person half of it."""
-    mappings = properties(stage, "Lambda::EventSourceMapping").values()
-    (found,) = (one for one in mappings if one["FunctionName"] == "${SealJournal}")
+    found = of_function(stage, "SealJournal", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 
     assert filters == list(SEALED)
@@ -84,16 +83,6 @@ def test_the_stream_sends_large_batches_and_retries_half_a_day(stage: str) -> No
         "ParallelizationFactor": 1,
         "StartingPosition": "TRIM_HORIZON",
     }
-
-
-@each_stage
-def test_a_tables_stream_has_two_readers_at_most(stage: str) -> None:
-    """More throttle each other: see the sealed journal's decision record."""
-    mappings = properties(stage, "Lambda::EventSourceMapping").values()
-
-    readers = {one["FunctionName"] for one in mappings if "StreamArn" in one["EventSourceArn"]}
-
-    assert readers == {"${PublishEvents}", "${SealJournal}"}
 
 
 @each_stage

@@ -111,6 +111,8 @@ def test_verify_kyc_can_read_its_settings_of_the_provider(stage: str) -> None:
         recovery_seconds=expected.recovery_seconds,
     )
     assert found["review_seconds"] == expected.review_seconds
+    assert found["runbook"] == f"{runbooks(stage)}/kyc-outage.md"
+    assert (PROJECT / "docs/runbooks/kyc-outage.md").is_file()
     assert kyc_client.Client(endpoint, StageConfig.from_json(STAGES[stage].stage_config))
 
 
@@ -124,9 +126,3 @@ def test_an_exchange_ends_before_its_function_does(stage: str) -> None:
     timeout = properties(stage, "Lambda::Function")["VerifyKyc"]["Timeout"]
 
     assert 0 < STAGES[stage].kyc.exchange_seconds < STAGES[stage].function_timeout_seconds <= timeout
-
-
-@each_stage
-def test_a_change_of_the_circuit_names_an_existing_runbook(stage: str) -> None:
-    assert description(stage)["runbook"] == f"{runbooks(stage)}/kyc-outage.md"
-    assert (PROJECT / "docs/runbooks/kyc-outage.md").is_file()

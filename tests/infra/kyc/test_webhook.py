@@ -19,21 +19,17 @@ def of(kind: str) -> list[Any]:
     ]
 
 
-def test_with_an_http_api_there_is_no_public_function_url() -> None:
-    """Some organisations forbid them, with their permission for all accounts."""
+def test_an_http_api_with_one_route_replaces_the_public_function_url() -> None:
+    """Some organisations forbid function URLs, with their permission for all accounts."""
+    (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
+    (permission,) = (one for one in of("Lambda::Permission") if "apigateway" in one["Principal"])
+
     assert of("Lambda::Url") == []
     assert [one for one in of("Lambda::Permission") if one["Principal"] == "*"] == []
-
-
-def test_the_api_has_one_webhook_route_with_payload_format_2() -> None:
-    (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
-
     # Its calls carry a signature.
     assert (route["RouteKey"], route["AuthorizationType"]) == ("POST /", "NONE")
     assert integration["PayloadFormatVersion"] == "2.0"
-    assert integration["IntegrationUri"] == "${KycDecided.Arn}"
-    (permission,) = (one for one in of("Lambda::Permission") if "apigateway" in one["Principal"])
-    assert permission["FunctionName"] == "${KycDecided.Arn}"
+    assert integration["IntegrationUri"] == permission["FunctionName"] == "${KycDecided.Arn}"
     assert permission["SourceArn"].endswith("/*/*/")
 
 

@@ -4,7 +4,7 @@ from infra.merchants import RECEIVES_MAX, RELEASES, VISIBILITY_MARGIN_SECONDS
 from settlement.core.ledger import entries, keys
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Transfer
-from tests.infra.stack import FUNCTIONS, each_stage, properties, variables
+from tests.infra.stack import FUNCTIONS, each_stage, of_function, properties, variables
 from tests.unit.vectors import ESCROW, SETTLEMENT
 from tests.world.environment import NOW
 
@@ -28,10 +28,7 @@ def passes(event: str, row: Row) -> bool:
 
 @each_stage
 def test_a_release_queue_calls_the_sweep_and_isolates_bad_messages(stage: str) -> None:
-    mappings = properties(stage, "Lambda::EventSourceMapping").values()
-    (found,) = (one for one in mappings if one["FunctionName"] == "${SweepMerchants}")
-
-    assert found == {
+    assert of_function(stage, "SweepMerchants", "Lambda::EventSourceMapping") == {
         "BatchSize": 100,
         "EventSourceArn": "${MerchantsReleases.Arn}",
         "FunctionName": "${SweepMerchants}",
@@ -49,14 +46,10 @@ def test_a_release_queue_calls_the_sweep_and_isolates_bad_messages(stage: str) -
 
 
 @each_stage
-def test_one_function_feeds_the_queue(stage: str) -> None:
+def test_one_function_feeds_the_queue_and_bad_messages_reach_the_paging_one(stage: str) -> None:
     fed = {name for name in FUNCTIONS if variables(stage, name).get("SWEEPS") == "${MerchantsReleases}"}
 
     assert fed == {"PublishEvents"}
-
-
-@each_stage
-def test_an_unreadable_message_goes_to_the_paging_queue(stage: str) -> None:
     assert variables(stage, "SweepMerchants")["SWEEPS_PUT_ASIDE"] == "${MerchantsGivenUp}"
 
 

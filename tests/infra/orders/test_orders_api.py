@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 from handlers.orders import take_order
@@ -6,7 +5,7 @@ from infra.orders import APPROVED, DECISIONS, MOVES, routes
 from infra.rooms import ORDERS
 from settlement.core.model.orders import REVERSE, Decision
 from settlement.orders.requests import REVERSE_PART
-from tests.infra.stack import each_stage, properties
+from tests.infra.stack import each_stage, of_function, properties
 
 ROUTES = routes(ORDERS)
 
@@ -35,11 +34,7 @@ def test_the_routes_are_the_orders_that_the_function_takes() -> None:
 def test_all_routes_call_one_function_and_only_this_api_may(stage: str) -> None:
     """A direct invocation can claim any identity."""
     (integration,) = of_orders(stage, "Integration")
-    (permission,) = (
-        one
-        for one in properties(stage, "Lambda::Permission").values()
-        if one["FunctionName"] == "${TakeOrder.Arn}"
-    )
+    permission = of_function(stage, "TakeOrder", "Lambda::Permission")
 
     assert integration["IntegrationUri"] == "${TakeOrder.Arn}"
     assert (integration["IntegrationType"], integration["PayloadFormatVersion"]) == ("AWS_PROXY", "2.0")
@@ -48,15 +43,3 @@ def test_all_routes_call_one_function_and_only_this_api_may(stage: str) -> None:
         "apigateway.amazonaws.com",
     )
     assert permission["SourceArn"].endswith(":${OrdersApi}/*/POST/orders/*")
-
-
-@each_stage
-def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> None:
-    """The log has each call's caller, and not its order."""
-    (api,), (settings,) = of_orders(stage, "Api"), of_orders(stage, "Stage")
-
-    logged = json.loads(settings["AccessLogSettings"]["Format"])
-    assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
-    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 20, "ThrottlingRateLimit": 10}
-    assert api["ProtocolType"] == "HTTP"
-    assert "CorsConfiguration" not in api

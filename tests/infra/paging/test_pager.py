@@ -8,6 +8,7 @@ from tests.infra.stack import (
     definition,
     each_stage,
     no_plain_http,
+    of_function,
     permissions,
     properties,
     resources,
@@ -62,11 +63,7 @@ def test_an_event_undelivered_for_fifteen_minutes_goes_to_the_queue(stage: str) 
     The default of 185 attempts lets time alone decide.
     """
     (found,) = properties(stage, "Events::Rule")[RULE]["Targets"]
-    (config,) = (
-        one
-        for one in properties(stage, "Lambda::EventInvokeConfig").values()
-        if one["FunctionName"] == "${SendPage}"
-    )
+    config = of_function(stage, "SendPage", "Lambda::EventInvokeConfig")
 
     assert found["Arn"] == SEND
     assert not found.keys() & {"Input", "InputPath", "InputTransformer"}
@@ -78,20 +75,11 @@ def test_an_event_undelivered_for_fifteen_minutes_goes_to_the_queue(stage: str) 
 
 
 @each_stage
-def test_only_the_rule_calls_the_function(stage: str) -> None:
+def test_only_the_rule_calls_the_function_which_knows_both_topics(stage: str) -> None:
     """A caller could page people with any text."""
-    (permission,) = (
-        one for one in properties(stage, "Lambda::Permission").values() if one["FunctionName"] == SEND
-    )
+    permission, known = of_function(stage, "SendPage", "Lambda::Permission"), variables(stage, "SendPage")
 
-    assert permission["Principal"] == EVENTS
-    assert permission["SourceArn"] == f"${{{RULE}.Arn}}"
-
-
-@each_stage
-def test_the_function_knows_the_topics_of_both_urgencies(stage: str) -> None:
-    known = variables(stage, "SendPage")
-
+    assert (permission["Principal"], permission["SourceArn"]) == (EVENTS, f"${{{RULE}.Arn}}")
     assert (known["PAGE_TOPIC"], known["INFORMATION_TOPIC"]) == ("${PagerTopic}", "${PagerInformationTopic}")
 
 
@@ -104,22 +92,16 @@ def test_a_configured_address_is_subscribed_to_the_paging_topic(stage: str) -> N
 
 
 @each_stage
-def test_an_undelivered_alert_stays_two_weeks_encrypted_without_a_key(stage: str) -> None:
-    """EventBridge would need the key."""
-    found = properties(stage, "SQS::Queue")["PagerUndelivered"]
-
-    assert found == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
-
-
-@each_stage
-def test_only_the_rule_and_the_function_fill_the_queue(stage: str) -> None:
-    """EventBridge drops an event that it may not send to the queue."""
+def test_an_undelivered_alert_stays_two_weeks_in_a_queue_of_rule_and_function(stage: str) -> None:
+    """EventBridge drops an event that it may not send to the queue, and would need a key's permission."""
     from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
-    found = attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}")
-
-    assert found == no_plain_http("sqs:*", QUEUE) | allow(
-        "sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if=from_the_rule
+    assert properties(stage, "SQS::Queue")["PagerUndelivered"] == {
+        "MessageRetentionPeriod": 14 * 86_400,
+        "SqsManagedSseEnabled": True,
+    }
+    assert attached(stage, "SQS::QueuePolicy", "Queues", "${PagerUndelivered}") == (
+        no_plain_http("sqs:*", QUEUE) | allow("sqs:SendMessage", on=[QUEUE], by=EVENTS, only_if=from_the_rule)
     )
 
 

@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 
@@ -9,15 +8,10 @@ from infra.grants import WAITING_SECONDS
 from infra.reading import READS
 from settlement.reading.queries import WAIT_SECONDS_MAX
 from tests.infra.evaluator import Request, allows
-from tests.infra.stack import each_stage, granted, properties, variables
+from tests.infra.stack import each_stage, of_function, properties
 from tests.world.rooms import brought
 
 ARN = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${SettlementsApi}/$default"
-
-
-def of_readers(stage: str, kind: str) -> list[dict[str, Any]]:
-    found = properties(stage, f"ApiGatewayV2::{kind}")
-    return [one for name, one in found.items() if name.startswith("Settlements")]
 
 
 def called(stage: str, target: str) -> str:
@@ -27,7 +21,8 @@ def called(stage: str, target: str) -> str:
 
 @each_stage
 def test_each_route_is_the_functions_and_has_a_proven_caller(stage: str) -> None:
-    routes = of_readers(stage, "Route")
+    every = properties(stage, "ApiGatewayV2::Route").items()
+    routes = [one for name, one in every if name.startswith("Settlements")]
 
     assert {f"GET {path}" for path in READS.values()} == read_settlements.ROUTES.keys()
     assert {one["AuthorizationType"] for one in routes} == {"AWS_IAM"}
@@ -51,43 +46,27 @@ CALLED = {
 @each_stage
 @pytest.mark.parametrize(("function", "calls"), CALLED.items())
 def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, calls: str) -> None:
-    (permission,) = (
-        one
-        for one in properties(stage, "Lambda::Permission").values()
-        if one["FunctionName"] == f"${{{function}.Arn}}"
-    )
+    permission = of_function(stage, function, "Lambda::Permission")
 
     assert permission["Principal"] == "apigateway.amazonaws.com"
     assert permission["SourceArn"].endswith(f":${{SettlementsApi}}/*/{calls}")
 
 
 @each_stage
-def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str) -> None:
-    (api,), (settings,) = of_readers(stage, "Api"), of_readers(stage, "Stage")
+@pytest.mark.parametrize("of", ["Orders", "Settlements"])
+def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str, of: str) -> None:
+    """The log has each call's caller, and not what it sends."""
+    (api,), (settings,) = (
+        [one for name, one in properties(stage, f"ApiGatewayV2::{kind}").items() if name.startswith(of)]
+        for kind in ("Api", "Stage")
+    )
 
     logged = json.loads(settings["AccessLogSettings"]["Format"])
     assert logged.keys() == {"requestId", "routeKey", "status", "userArn", "sourceIp", "error"}
-    rate = STAGES[stage].api_calls_per_second
-    assert settings["DefaultRouteSettings"] == {
-        "ThrottlingBurstLimit": 2 * rate,
-        "ThrottlingRateLimit": rate,
-    }
-    assert (api["ProtocolType"], api["Name"]) == ("HTTP", f"{STAGES[stage].stack_name}-settlements")
+    rate = 10 if of == "Orders" else STAGES[stage].api_calls_per_second
+    assert settings["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 2 * rate, "ThrottlingRateLimit": rate}
+    assert (api["ProtocolType"], api["Name"]) == ("HTTP", f"{STAGES[stage].stack_name}-{of.lower()}")
     assert "CorsConfiguration" not in api
-
-
-@each_stage
-def test_the_function_that_reads_neither_writes_nor_starts_nor_calls(stage: str) -> None:
-    actions = {one.action for one in granted(stage, "ReadSettlementsRole") if one.effect == "Allow"}
-
-    assert {one for one in actions if one.startswith("dynamodb:")} == {"dynamodb:GetItem", "dynamodb:Query"}
-    services = {one.partition(":")[0] for one in actions}
-    assert services <= {"dynamodb", "kms", "logs", "s3", "xray"}
-    assert {one for one in actions if one.startswith("s3:")} == {
-        "s3:GetObjectVersion",
-        "s3:ListBucketVersions",
-    }
-    assert not [name for name in variables(stage, "ReadSettlements") if name.endswith("_MACHINE")]
 
 
 @each_stage

@@ -40,12 +40,6 @@ def proven(town: Town) -> Findings:
     return table_scan.check(readable(town.table))
 
 
-def row(town: Town, key: Row) -> Row:
-    found = town.store.read(key)
-    assert found
-    return dict(found)
-
-
 def test_a_sound_record_is_proven(town: Town) -> None:
     found = proven(town)
 
@@ -107,7 +101,7 @@ def test_a_match_with_another_order_is_a_fault(town: Town, forged: dict[str, Any
     ids=str,
 )
 def test_a_malformed_row_is_a_fault(town: Town, key: Row, spoilt: dict[str, Any]) -> None:
-    town.put({**row(town, key), **spoilt})
+    town.put({**town.row(key), **spoilt})
 
     faults = proven(town).faults
 

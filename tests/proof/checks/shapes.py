@@ -16,8 +16,7 @@ CHECK = Check(
 def demanding(*checks: str) -> Play:
     def play(payment: Payment) -> None:
         payment.forward(*HELD)
-        row = payment.town.store.read(keys.settlement(payment.settlement.key))
-        assert row
+        row = payment.town.row(keys.settlement(payment.settlement.key))
         payment.town.put(row | {"checks": set(checks)})
 
     return play

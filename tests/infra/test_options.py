@@ -1,0 +1,135 @@
+"""What a stage has only if its operator wants it: it changes nothing else, and each finding is explained."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
+
+from infra.config import STAGES
+from tests.infra.alarms import BANK_ALARMS, BOOKS_ALARMS
+from tests.infra.stack import (
+    SETTLEMENTS,
+    STARTING,
+    changed,
+    each_stage,
+    each_stage_on_aws,
+    findings,
+    template,
+)
+from tests.world.rooms import there
+
+VAULT = "arn:aws:backup:eu-central-1:123456789012:backup-vault:safe"
+NO_LOG = "Who puts a file is in CloudTrail, if data events are on; the journal's bucket keeps each file."
+NOTHING_SPEAKS = "Nothing is in the network but the cluster, which AWS reaches by a way of its own."
+
+
+class Option(NamedTuple):
+    settings: dict[str, Any]
+    own: tuple[str, ...]
+    """Beginnings of its own resources' names."""
+
+    beside: set[str]
+    """Its other resources."""
+
+    changes: set[str]
+    """Resources of all stages that it changes."""
+
+    explained: dict[type, dict[str, str]]
+    """Accepted findings below its construct, with reasons."""
+
+
+OPTIONS = {
+    "Bank": Option(
+        {"statements_every_minutes": 60},
+        ("Bank", "ReadStatements"),
+        {f"Pager{alarm}" for alarm in BANK_ALARMS},
+        {"DashboardBoard"},
+        {
+            AwsSolutionsChecks: {"AwsSolutions-S1": NO_LOG},
+            PCIDSS321Checks: {
+                "PCI.DSS.321-S3BucketLoggingEnabled": NO_LOG,
+                "PCI.DSS.321-S3BucketReplicationEnabled": "A file leaves the bucket once it is read.",
+                "PCI.DSS.321-S3DefaultEncryptionKMS": "Whoever puts a file needs no key: a bank's own service"
+                " may.",
+            },
+        },
+    ),
+    "Backup": Option(
+        {"backup_days": 35, "backup_copy_to": VAULT},
+        ("Backup",),
+        set(),
+        {"PagerKey", "PagerMorningTopicPolicy"},
+        {
+            AwsSolutionsChecks: {
+                "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
+                "AWSBackupServiceRolePolicyForBackup]": "AWS keeps it in step with what its backups need.",
+            },
+            PCIDSS321Checks: {},
+        },
+    ),
+    # A reversal takes the newest code, so its machine has no version.
+    "Canary": Option(
+        {"canary_percent": 10, "canary_minutes": 20},
+        (),
+        {f"{machine}Live{kind}" for machine in SETTLEMENTS for kind in ("Version", "Alias")},
+        {
+            *STARTING,
+            *there("doors", "StartSettlementsRoleDefaultPolicy", "AcceptSettlementsRoleDefaultPolicy"),
+        },
+        {AwsSolutionsChecks: {}, PCIDSS321Checks: {}},
+    ),
+    # Functions that move money neither reach nor await the books. CKV_AWS_118 stays: machine monitoring costs
+    # a role and a log, and the books' alarm shows a slow database.
+    **dict.fromkeys(
+        there("books", "Books"),
+        Option(
+            {"books_every_minutes": 1},
+            ("Books", "ProjectEntries"),
+            {*(f"Pager{alarm}" for alarm in BOOKS_ALARMS), "PagerFinanceTopic", "PagerFinanceTopicPolicy"},
+            {"DashboardBoard", "PagerDeliveryFailed"},  # its topic is watched
+            {
+                AwsSolutionsChecks: {
+                    "AwsSolutions-RDS11": "No rule admits a caller to any port.",
+                    "AwsSolutions-SMG4": "`settle ledger migrate` sets the projector's; the owner's is a"
+                    " person's.",
+                    "AwsSolutions-VPC7": NOTHING_SPEAKS,
+                },
+                PCIDSS321Checks: {
+                    "PCI.DSS.321-RDSLoggingEnabled[LogExport::postgresql]": "An error's line has the"
+                    " statement, and in it accounts, which no log line has.",
+                    "PCI.DSS.321-VPCDefaultSecurityGroupClosed": "No resource is in the default group.",
+                    "PCI.DSS.321-VPCFlowLogsEnabled": NOTHING_SPEAKS,
+                },
+            },
+        ),
+    ),
+}
+each_option = pytest.mark.parametrize("name", OPTIONS)
+
+
+@each_option
+@each_stage
+def test_no_stage_has_an_option_unless_its_operator_wants_it(stage: str, name: str) -> None:
+    option = OPTIONS[name]
+
+    assert getattr(STAGES[stage], next(iter(option.settings))) is None
+    assert not [one for one in template(stage) if one.startswith(option.own) or one in option.beside]
+
+
+@each_option
+@each_stage_on_aws
+def test_an_option_changes_nothing_else(stage: str, name: str) -> None:
+    before, after, option = template(stage), changed(stage, **OPTIONS[name].settings), OPTIONS[name]
+
+    assert {one for one in before if after.get(one) != before[one]} == option.changes
+    added = after.keys() - before.keys()
+    assert {one for one in added if not one.startswith((*option.own, "SchedulerRole"))} == option.beside
+
+
+@each_option
+@pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])
+def test_every_finding_in_an_option_is_explained(pack: Any, name: str, tmp_path: Path) -> None:
+    found = findings("prod", pack, tmp_path, **OPTIONS[name].settings)
+
+    assert {rule for rule, path in found if path.startswith(f"{name}/")} == {*OPTIONS[name].explained[pack]}
