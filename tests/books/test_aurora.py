@@ -89,7 +89,9 @@ def everything(url: str) -> list[Any]:
         return [connection.execute(one.encode()).fetchall() for one in (CATALOGUE, OTHERS)]
 
 
-def test_it_is_the_schema_that_a_connection_makes(stack: Any, empty: str, url: str) -> None:
+def test_aurora_migration_makes_the_same_schema_as_a_direct_connection(
+    stack: Any, empty: str, url: str
+) -> None:
     for _ in range(2):
         aurora.migrate(stack)
         assert everything(empty) == everything(url)
@@ -101,7 +103,7 @@ def test_it_is_the_schema_that_a_connection_makes(stack: Any, empty: str, url: s
     assert everything(empty) == everything(url)
 
 
-def test_the_projector_logs_in_with_its_secrets_password_and_projects(
+def test_a_migration_gives_the_projector_its_secrets_current_password(
     stack: Any, empty: str, town: Town
 ) -> None:
     """Each migration sets the secret's current password and preserves everything else."""
@@ -122,7 +124,7 @@ def test_the_projector_logs_in_with_its_secrets_password_and_projects(
         connect(empty.replace("test@", f"{GUARDED}:first-password@"))
 
 
-def test_no_statement_has_the_password(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sql_statement_contains_the_password(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     execute = stack.data_api._execute_statement
 
@@ -159,7 +161,7 @@ def test_a_dead_migration_leaves_nothing_and_can_be_repeated(
     assert everything(empty) == everything(url)
 
 
-def test_a_resuming_database_is_waited_for_but_not_for_ever(stack: Any) -> None:
+def test_a_migration_waits_for_a_resuming_database_with_limited_tries(stack: Any) -> None:
     left = [3]
 
     def resumes(call: str) -> None:
@@ -176,7 +178,7 @@ def test_a_resuming_database_is_waited_for_but_not_for_ever(stack: Any) -> None:
     assert 10**9 - left[0] == aurora.TRIES_MAX + 1
 
 
-def test_a_currency_with_other_decimals_is_refused(stack: Any) -> None:
+def test_a_migration_is_refused_if_a_currencys_decimals_differ(stack: Any) -> None:
     aurora.migrate(stack)
     stack.config.currencies = {"EUR": 3}
 
@@ -184,7 +186,7 @@ def test_a_currency_with_other_decimals_is_refused(stack: Any) -> None:
         aurora.migrate(stack)
 
 
-def test_a_stack_without_aurora_books_learns_how_to_get_them(stack: Any) -> None:
+def test_a_migration_without_aurora_books_tells_how_to_enable_them(stack: Any) -> None:
     stack.outputs = {}
 
     with pytest.raises(CommandFailed, match=r"^stack under-test: has no books in Aurora: set ") as failed:
@@ -192,7 +194,9 @@ def test_a_stack_without_aurora_books_learns_how_to_get_them(stack: Any) -> None
     assert failed.value.code is Exit.NOT_FOUND
 
 
-def test_a_secret_that_may_not_be_read_changes_nothing(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_changes_nothing_if_the_secret_cannot_be_read(
+    stack: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     denied = ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetSecretValue")
 
     def deny(**given: str) -> Any:
@@ -207,7 +211,7 @@ def test_a_secret_that_may_not_be_read_changes_nothing(stack: Any, monkeypatch: 
     assert asked == []
 
 
-def test_a_statement_ends_at_a_semicolon_outside_texts_and_bodies() -> None:
+def test_sql_splits_at_semicolons_outside_string_literals_and_function_bodies() -> None:
     assert aurora.statements("r0003") == []
     found = aurora.statements(None)
 

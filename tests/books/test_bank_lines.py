@@ -36,7 +36,9 @@ def asked(connection: psycopg.Connection, view: str, *columns: str) -> list[tupl
 
 
 @pytest.mark.parametrize("order", [*permutations(range(3))])
-def test_lines_are_listed_with_their_orders(connection: psycopg.Connection, order: tuple[int, ...]) -> None:
+def test_bank_lines_are_listed_with_their_matched_orders(
+    connection: psycopg.Connection, order: tuple[int, ...]
+) -> None:
     told = [line(), match(), line(identity=OTHER, side=Side.OUT, booked="2026-11-28", amount=1)]
 
     for number in (*order, *order):
@@ -52,7 +54,7 @@ def test_lines_are_listed_with_their_orders(connection: psycopg.Connection, orde
     ]
 
 
-def test_orders_without_a_line_are_listed_since_the_first_line(
+def test_orders_without_a_bank_line_are_listed_from_day_one(
     connection: psycopg.Connection, town: Town
 ) -> None:
     take_all(connection, town)
@@ -68,7 +70,7 @@ def test_orders_without_a_line_are_listed_since_the_first_line(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Tokyo"])
-def test_the_first_day_is_of_utc_in_each_session(
+def test_the_first_listed_day_is_utc_whatever_the_sessions_timezone(
     connection: psycopg.Connection, town: Town, zone: str
 ) -> None:
     take_all(connection, town)
@@ -82,7 +84,9 @@ def test_the_first_day_is_of_utc_in_each_session(
 
 @pytest.mark.parametrize("role", ["test", "ledger_projector", "ledger_finance"])
 @pytest.mark.parametrize("table", ["bank_line", "bank_match"])
-def test_no_one_changes_what_the_bank_has_said(connection: psycopg.Connection, role: str, table: str) -> None:
+def test_no_role_can_change_recorded_bank_lines(
+    connection: psycopg.Connection, role: str, table: str
+) -> None:
     take(connection, line(), match())
     connection.execute(f"SET ROLE {role}")
 
@@ -92,7 +96,7 @@ def test_no_one_changes_what_the_bank_has_said(connection: psycopg.Connection, r
             connection.execute(statement)
 
 
-def test_a_second_order_or_content_is_put_aside(connection: psycopg.Connection) -> None:
+def test_a_bank_line_with_a_second_order_is_put_aside(connection: psycopg.Connection) -> None:
     take(connection, line(), match())
 
     again = take(connection, line(amount=1), match(order="another-order-01"), match(line=OTHER))
@@ -135,7 +139,7 @@ def test_a_malformed_line_is_put_aside_and_the_others_kept(connection: psycopg.C
 
 
 @pytest.mark.parametrize("event", ["MODIFY", "REMOVE"])
-def test_a_change_is_put_aside(connection: psycopg.Connection, event: str) -> None:
+def test_a_change_of_a_bank_line_is_put_aside(connection: psycopg.Connection, event: str) -> None:
     row = line()["new"]["row"]
 
     assert take(connection, {"event": event, "at": 1, "old": lines.image(row)}) == Projected(1, 0, 1)

@@ -32,7 +32,7 @@ def api(client: FakeDataApi) -> DataApi:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_books_are_those_of_the_command(
+def test_projecting_by_the_data_api_gives_the_same_books(
     client: FakeDataApi, connection: psycopg.Connection, server: str, town: Town, seed: int
 ) -> None:
     told = [*towns.objects(town, seed).items()] * 2
@@ -60,7 +60,7 @@ def test_the_books_are_those_of_the_command(
     [refusal("DatabaseResumingException"), EndpointConnectionError(endpoint_url="https://rds"), None],
     ids=["refused", "no answer", "killed"],
 )
-def test_a_lost_call_leaves_the_object_whole_or_absent(
+def test_a_lost_api_call_books_an_object_wholly_or_not(
     client: FakeDataApi, connection: psycopg.Connection, town: Town, when: str, error: Exception | None
 ) -> None:
     lost, seen = 0, set[str]()
@@ -96,11 +96,11 @@ def test_a_lost_call_leaves_the_object_whole_or_absent(
     assert lost == len(("begin", "inbox", "entries", "different", "aside", "commit"))
 
 
-def test_no_statement_is_sent_twice_by_the_client() -> None:
+def test_the_data_api_client_never_retries_a_statement() -> None:
     assert CLIENT_CONFIG.retries["total_max_attempts"] == 1  # a client adds its mode to it
 
 
-def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
+def test_a_statement_that_runs_twice_records_no_object_without_entries(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     """A service that repeats a statement automatically: its second answer says that the object is known."""
@@ -119,7 +119,7 @@ def test_a_statement_that_runs_twice_leaves_no_inbox_without_entries(
     assert books.project(api(client), name, content) == Projected(1, 1, 0)
 
 
-def test_a_refused_statement_leaves_nothing_and_tells_no_account(
+def test_a_refused_statement_changes_nothing_and_reveals_no_account(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     connection.execute("ALTER TABLE ledger.entry RENAME TO gone")
@@ -147,7 +147,7 @@ def test_a_refused_statement_leaves_nothing_and_tells_no_account(
         (ClientError({"Error": {"Code": "AccessDeniedException"}}, "rds-data"), False),
     ],
 )
-def test_a_refusal_is_about_the_statement_unless_its_state_passes(
+def test_an_sql_error_counts_as_refusal_unless_it_is_temporary(
     client: FakeDataApi, error: ClientError, is_refused: bool
 ) -> None:
     def fail(call: str) -> None:
@@ -162,7 +162,7 @@ def test_a_refusal_is_about_the_statement_unless_its_state_passes(
     assert "alice" not in str(failed.value)
 
 
-def test_a_parameter_has_the_type_that_aws_gives_it(client: FakeDataApi) -> None:
+def test_parameters_get_the_sql_types_that_aws_gives_them(client: FakeDataApi) -> None:
     """Independent of its place: text is a varchar, and a number a bigint."""
     with api(client).transaction() as query:
         found = query("SELECT pg_typeof(:text)::text, pg_typeof(:number)::text", text="1", number=1)

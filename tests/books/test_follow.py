@@ -68,7 +68,7 @@ def breaks_once(
     monkeypatch.setattr(journal, "get_object", broken)
 
 
-def test_each_round_takes_what_is_new_until_ctrl_c(
+def test_each_round_projects_new_objects_until_ctrl_c(
     command: Command, url: str, town: Town, journal: MemoryS3, pauses: Pauses
 ) -> None:
     first, *others = towns.objects(town).items()
@@ -134,7 +134,7 @@ def test_a_journal_that_fails_is_shown_and_read_again(
     assert "journal: " not in whole
 
 
-def test_a_missing_object_delays_no_other_and_books_stay_behind(
+def test_a_missing_object_delays_no_other_but_leaves_books_behind(
     command: Command, url: str, town: Town, journal: MemoryS3
 ) -> None:
     put(journal, towns.objects(town))
@@ -155,7 +155,7 @@ def test_a_missing_object_delays_no_other_and_books_stay_behind(
         ("{server}/postgres", Exit.NOT_FOUND, "run `settle ledger migrate` first"),
     ],
 )
-def test_what_no_waiting_mends_ends_it(
+def test_an_error_that_waiting_cannot_fix_ends_the_command(
     command: Command, server: str, url: str, code: Exit, told: str
 ) -> None:
     ended = command("follow", "--url", url.format(server=server))

@@ -102,7 +102,9 @@ def find(lives: Lives) -> None:
 
 
 @pytest.mark.parametrize("bug", IN_PYTHON)
-def test_a_planted_bug_is_found(lives: Lives, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+def test_the_histories_find_a_bug_planted_in_the_code(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
     place, name, wrong = IN_PYTHON[bug]
     monkeypatch.setattr(place, name, wrong)
 
@@ -111,7 +113,7 @@ def test_a_planted_bug_is_found(lives: Lives, monkeypatch: pytest.MonkeyPatch, b
 
 
 @pytest.mark.parametrize("bug", IN_SQL)
-def test_a_planted_bug_of_the_schema_is_found(lives: Lives, server: str, bug: str) -> None:
+def test_the_histories_find_a_bug_planted_in_the_schema(lives: Lives, server: str, bug: str) -> None:
     with psycopg.connect(f"{server}/{lives.template}", autocommit=True) as connection:
         connection.execute(IN_SQL[bug].encode())
 

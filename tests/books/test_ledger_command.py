@@ -95,7 +95,7 @@ def test_a_changed_object_is_named_and_fails_the_projection(
     assert "is not in the books" in verified[1]
 
 
-def test_what_was_put_aside_is_shown_with_its_reason(command: Command, url: str, sealed: MemoryS3) -> None:
+def test_put_aside_lines_are_shown_with_their_reasons(command: Command, url: str, sealed: MemoryS3) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE ledger.currency DISABLE TRIGGER USER")
         connection.execute("DELETE FROM ledger.currency WHERE code = 'JPY'")
@@ -108,7 +108,7 @@ def test_what_was_put_aside_is_shown_with_its_reason(command: Command, url: str,
     assert command("verify", "--url", url)[0] == Exit.FAILED
 
 
-def test_a_month_is_closed_once_only_when_over_and_whole(
+def test_a_finished_month_is_closed_once_if_nothing_is_missing(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     refused(command("close", "2026-10", "--url", url), Exit.CONFLICT, "run `settle ledger project` first")
@@ -119,7 +119,7 @@ def test_a_month_is_closed_once_only_when_over_and_whole(
     refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
 
 
-def test_the_projection_and_comparison_tell_entries_of_a_closed_month(
+def test_project_and_verify_report_entries_that_came_after_month_end(
     command: Command, empty: str, sealed: MemoryS3, town: Town
 ) -> None:
     command("migrate", "--url", empty)
@@ -137,7 +137,7 @@ def test_the_projection_and_comparison_tell_entries_of_a_closed_month(
     assert f"{count} entries came after their month was closed: see ledger.suspense\n" in verified
 
 
-def test_a_month_with_lines_put_aside_needs_an_explicit_close(
+def test_closing_a_month_with_lines_put_aside_needs_an_option(
     command: Command, url: str, sealed: MemoryS3
 ) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
@@ -188,7 +188,7 @@ def test_a_refusal_is_one_line_without_the_password(
 
 
 @pytest.mark.parametrize("arguments", ["rebuild", "follow", *NEEDS_BOOKS])
-def test_the_stacks_own_aurora_is_migrated_and_nothing_else(
+def test_only_migrate_accepts_the_stacks_own_aurora_as_url(
     command: Command, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
     migrated: list[Any] = []
@@ -210,7 +210,7 @@ def test_a_rebuild_into_books_that_are_not_empty_is_refused(
     refused(command("rebuild", "--url", url), Exit.CONFLICT, "rebuild into an empty database")
 
 
-def test_without_a_url_the_option_and_its_variable_are_named(
+def test_without_a_url_the_error_names_option_and_variable(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LEDGER_URL", raising=False)

@@ -37,7 +37,7 @@ def suspense(connection: psycopg.Connection) -> set[str]:
 
 
 @pytest.mark.parametrize("order", [*permutations(MONTHS)], ids=" ".join)
-def test_what_is_closed_stays_in_each_order_of_closing(
+def test_figures_of_closed_months_never_change_whatever_the_closing_order(
     connection: psycopg.Connection, order: tuple[str, ...]
 ) -> None:
     """After each close an entry of each month comes: figures up to the latest closed month stay."""
@@ -69,7 +69,7 @@ def test_a_month_stays_open_after_an_earlier_one_closes(connection: psycopg.Conn
     assert months.close(connection, "2026-10", LATER)
 
 
-def test_a_close_without_the_command_waits_for_a_projection(
+def test_closing_by_plain_sql_waits_for_a_running_projection(
     connection: psycopg.Connection, connect: Callable[[], psycopg.Connection]
 ) -> None:
     """Otherwise the projection's entries would enter a month closed meanwhile."""

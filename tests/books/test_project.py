@@ -89,7 +89,7 @@ def test_the_trial_balance_is_that_of_the_proof(connection: psycopg.Connection, 
     }
 
 
-def test_two_projectors_at_once_book_each_entry_once(connect: Connect, town: Town) -> None:
+def test_concurrent_projectors_book_each_entry_once(connect: Connect, town: Town) -> None:
     told = [*towns.objects(town).items()]
 
     def run(seed: int) -> int:
@@ -104,9 +104,7 @@ def test_two_projectors_at_once_book_each_entry_once(connect: Connect, town: Tow
     assert booked(connect()) == in_table(town)
 
 
-def test_another_entry_of_a_key_and_step_is_put_aside(
-    connection: psycopg.Connection, entry: dict[str, Any]
-) -> None:
+def test_a_second_entry_of_a_step_is_put_aside(connection: psycopg.Connection, entry: dict[str, Any]) -> None:
     other = entry | {"amount": entry["amount"] + 1}
     first = take(connection, inserted(entry))
     second = take(connection, inserted(other), inserted(entry))
@@ -192,7 +190,7 @@ def test_an_unreadable_object_holds_up_no_other_and_is_left_for_a_person(
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET {}", "DELETE FROM {}", "TRUNCATE {} CASCADE"])
 @pytest.mark.parametrize("role", ["test", "ledger_projector", "ledger_finance"])
-def test_no_one_changes_what_is_booked(
+def test_no_role_can_change_booked_entries(
     connection: psycopg.Connection, town: Town, statement: str, role: str
 ) -> None:
     take_all(connection, town)
@@ -204,7 +202,9 @@ def test_no_one_changes_what_is_booked(
             connection.execute(statement.format(f"ledger.{table}", change))
 
 
-def test_the_roles_may_what_they_need(connection: psycopg.Connection, town: Town) -> None:
+def test_each_database_role_has_only_the_permissions_it_needs(
+    connection: psycopg.Connection, town: Town
+) -> None:
     connection.execute("SET ROLE ledger_projector")
     take_all(connection, town)
     connection.execute("SET ROLE ledger_finance")
@@ -217,7 +217,7 @@ def test_the_roles_may_what_they_need(connection: psycopg.Connection, town: Town
         connection.execute("INSERT INTO ledger.closed_month (month) VALUES ('2026-01-01')")
 
 
-def test_a_statement_and_a_settlement_read_as_in_the_commands(
+def test_statements_and_settlements_in_sql_equal_those_of_the_commands(
     connection: psycopg.Connection, town: Town
 ) -> None:
     take_all(connection, town)
@@ -234,7 +234,7 @@ def test_a_statement_and_a_settlement_read_as_in_the_commands(
     assert settled == (["hold", "release", "fee"], Decimal("0.00"))
 
 
-def test_the_schema_can_be_migrated_again_but_refuses_other_decimals(url: str) -> None:
+def test_migrating_again_works_unless_a_currencys_decimals_differ(url: str) -> None:
     schema.migrate(url, {"EUR": 2, "KWD": 3})
 
     with pytest.raises(CommandFailed, match=r"^ledger: KWD has 3 decimals in the books, and 2 here$") as told:

@@ -149,9 +149,7 @@ def refused(stage: Stage, name: str, error: Exception) -> Iterator[None]:
     stage.client._execute_statement = execute  # type: ignore[method-assign]
 
 
-def test_a_round_takes_all_and_reports_the_books_not_behind(
-    stage: Stage, sealed: set[str], town: Town
-) -> None:
+def test_a_round_projects_all_objects_and_reports_no_lag(stage: Stage, sealed: set[str], town: Town) -> None:
     told = stage.round()
 
     assert stage.taken() == sealed
@@ -173,7 +171,7 @@ def test_without_new_objects_the_database_is_not_woken(stage: Stage, sealed: set
     assert late in stage.taken()
 
 
-def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set[str]) -> None:
+def test_taken_names_are_forgotten_once_no_earlier_object_can_come(stage: Stage, sealed: set[str]) -> None:
     stage.round()
     assert project_entries._progress.taken >= sealed
 
@@ -183,7 +181,7 @@ def test_no_name_is_kept_once_no_other_comes_before_it(stage: Stage, sealed: set
     assert (project_entries._progress.whole, project_entries._progress.taken) == (max(sealed), set())
 
 
-def test_a_new_environment_looks_a_week_behind_the_newest_booking(stage: Stage, town: Town) -> None:
+def test_a_new_environment_lists_a_week_before_the_newest_booking(stage: Stage, town: Town) -> None:
     """However long the interruption: an outage that outlives all environments loses nothing."""
     first = stage.put(entry(town, 1))
     stage.round()
@@ -199,7 +197,7 @@ def test_a_new_environment_looks_a_week_behind_the_newest_booking(stage: Stage, 
     assert too_late in stage.journal.objects
 
 
-def test_a_backlogs_left_out_object_is_sought_for_a_week(stage: Stage, town: Town) -> None:
+def test_a_backlog_object_left_out_is_retried_for_a_week(stage: Stage, town: Town) -> None:
     """A backlog of months passes at once: names' ages do not show the elapsed time."""
     names = {stage.put(entry(town, day), at=NOW + timedelta(days=day)) for day in range(40)}
     stage.now = NOW + timedelta(days=40)
@@ -218,7 +216,7 @@ def test_a_backlogs_left_out_object_is_sought_for_a_week(stage: Stage, town: Tow
     assert stage.taken() == names
 
 
-def test_an_object_of_the_future_hides_none_of_today(stage: Stage, town: Town) -> None:
+def test_an_object_dated_in_the_future_hides_no_current_object(stage: Stage, town: Town) -> None:
     future = stage.put(entry(town, 1), at=NOW + timedelta(days=10_000))
     stage.round()
     stage.begin_anew()
@@ -230,7 +228,7 @@ def test_an_object_of_the_future_hides_none_of_today(stage: Stage, town: Town) -
 
 
 @pytest.mark.parametrize("tries", [1, 4])
-def test_a_database_resuming_from_its_pause_is_waited_for(stage: Stage, sealed: set[str], tries: int) -> None:
+def test_a_round_waits_for_a_database_that_is_resuming(stage: Stage, sealed: set[str], tries: int) -> None:
     stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction", times=tries)
 
     told = stage.round()
@@ -240,7 +238,7 @@ def test_a_database_resuming_from_its_pause_is_waited_for(stage: Stage, sealed: 
     assert "BooksUnavailable" not in told
 
 
-def test_books_away_before_a_new_environments_listing_make_no_figure(stage: Stage, sealed: set[str]) -> None:
+def test_a_new_environment_reports_no_lag_while_books_are_unavailable(stage: Stage, sealed: set[str]) -> None:
     """Its first start name is a week old, and most likely in the books."""
     stage.round()
     stage.let_pass(days=3)
@@ -256,7 +254,7 @@ def test_books_away_before_a_new_environments_listing_make_no_figure(stage: Stag
     assert stage.round()["BooksBehindSeconds"] == 0
 
 
-def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: set[str]) -> None:
+def test_a_round_gives_up_on_a_database_resuming_too_slowly(stage: Stage, sealed: set[str]) -> None:
     """The lag is unknown until the books answer: no figure is better than a wrong one."""
     stage.client.before = refuses(refusal("DatabaseResumingException"), "begin_transaction")
 
@@ -275,7 +273,7 @@ def test_one_that_takes_longer_is_left_to_the_next_round(stage: Stage, sealed: s
 @pytest.mark.parametrize(
     "error", [refusal("DatabaseUnavailableException"), refusal("AccessDeniedException"), AWAY]
 )
-def test_absent_books_are_not_waited_for_and_catch_up_later(
+def test_a_round_skips_unavailable_books_and_catches_up_later(
     stage: Stage, sealed: set[str], town: Town, error: Exception
 ) -> None:
     stage.round()
@@ -295,7 +293,7 @@ def test_absent_books_are_not_waited_for_and_catch_up_later(
     assert stage.taken() == sealed | {waits_from}
 
 
-def test_books_going_away_within_a_round_are_no_objects_fault(stage: Stage, sealed: set[str]) -> None:
+def test_books_failing_within_a_round_mark_no_object_left_out(stage: Stage, sealed: set[str]) -> None:
     stage.client.before = refuses(refusal("ServiceUnavailableError"), *CALLS, after=12)
     with pytest.raises(BooksUnavailable):
         stage.round()
@@ -339,7 +337,7 @@ def test_a_listing_longer_than_a_round_continues_in_the_next(
 # One object in the way
 
 
-def test_an_unreadable_object_holds_up_no_other_and_is_told(
+def test_an_unreadable_object_is_reported_and_delays_no_other(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Changed, cut off, gone, foreign key, foreign name, refused by PostgreSQL."""
@@ -386,7 +384,7 @@ def test_an_unreadable_object_holds_up_no_other_and_is_told(
         f"journal/٢٠٢٦-11-20T1200/{'0' * 64}.jsonl.gz",
     ],
 )
-def test_an_impossible_object_name_is_left_out_without_asking_aurora(
+def test_an_object_with_an_impossible_name_is_never_queried(
     stage: Stage, sealed: set[str], name: str
 ) -> None:
     """PostgreSQL text has no NUL: such a name failed its whole page's query."""
@@ -399,7 +397,7 @@ def test_an_impossible_object_name_is_left_out_without_asking_aurora(
         assert bool(stage.asked) is asked
 
 
-def test_a_line_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
+def test_a_put_aside_line_is_reported_for_a_day(stage: Stage, town: Town) -> None:
     """A level, also for a new environment; a round without new objects wakes no database for it."""
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
 
@@ -413,7 +411,7 @@ def test_a_line_put_aside_is_told_for_a_day(stage: Stage, town: Town) -> None:
     assert stage.round()["BooksLeftOut"] == 0
 
 
-def test_a_line_put_aside_expires_without_asking_the_books(stage: Stage, town: Town) -> None:
+def test_the_report_of_a_put_aside_line_expires_unasked(stage: Stage, town: Town) -> None:
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     stage.round()
     stage.let_pass(hours=25)
@@ -422,7 +420,7 @@ def test_a_line_put_aside_expires_without_asking_the_books(stage: Stage, town: T
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the answer is lost", "the environment dies"])
-def test_a_line_put_aside_is_told_without_a_commit_answer(stage: Stage, town: Town, dies: bool) -> None:
+def test_a_put_aside_line_is_reported_without_a_commit_answer(stage: Stage, town: Town, dies: bool) -> None:
     stage.round()
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     lost = KeyboardInterrupt() if dies else AWAY
@@ -442,7 +440,7 @@ def test_a_line_put_aside_is_told_without_a_commit_answer(stage: Stage, town: To
 # A month that is closed
 
 
-def test_a_closed_months_entry_is_told_once_to_finance(stage: Stage, town: Town) -> None:
+def test_a_late_entry_of_a_closed_month_is_reported_once(stage: Stage, town: Town) -> None:
     """Neither its existing object nor another one with the same line reports it again."""
     stage.put(entry(town, 1))
     assert stage.round()["BooksLate"] == 0
@@ -457,7 +455,7 @@ def test_a_closed_months_entry_is_told_once_to_finance(stage: Stage, town: Town)
     assert (stage.round()["BooksLate"], len(stage.taken())) == (0, 3)
 
 
-def test_a_failing_round_tells_its_booked_late_entries(stage: Stage, town: Town) -> None:
+def test_a_failing_round_still_reports_the_late_entries_it_booked(stage: Stage, town: Town) -> None:
     stage.put(entry(town, 1))
     stage.round()
     months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))
@@ -474,7 +472,7 @@ def test_a_failing_round_tells_its_booked_late_entries(stage: Stage, town: Town)
     assert stage.round()["BooksLate"] == 1
 
 
-def test_a_left_out_objects_line_has_its_name_without_content(
+def test_a_left_out_objects_log_line_shows_no_content(
     stage: Stage, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []
@@ -518,7 +516,7 @@ def test_an_absent_journal_is_left_to_the_next_round(
 
 
 @pytest.mark.parametrize("page", [0, 1])
-def test_a_listing_that_fails_makes_no_figure(
+def test_no_lag_is_reported_if_the_listing_fails(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     """A 0 would say that the books lack nothing, and silence the alarm during the failure."""
@@ -541,7 +539,7 @@ def test_a_listing_that_fails_makes_no_figure(
     assert stage.round()["BooksBehindSeconds"] == 0
 
 
-def test_a_forged_name_makes_no_figure_when_the_listing_fails() -> None:
+def test_the_lag_is_unknown_until_the_listing_ends() -> None:
     done = Round(waiting=["journal/0000"])
 
     assert done.behind_seconds(NOW) is None
@@ -552,7 +550,7 @@ def test_a_forged_name_makes_no_figure_when_the_listing_fails() -> None:
 # Twice, late, half
 
 
-def test_two_rounds_at_once_take_each_entry_once(stage: Stage, sealed: set[str], town: Town) -> None:
+def test_concurrent_rounds_book_each_entry_once(stage: Stage, sealed: set[str], town: Town) -> None:
     done = [Round(), Round(), Round()]
     begins = threading.Barrier(len(done))
 
@@ -574,7 +572,7 @@ def test_two_rounds_at_once_take_each_entry_once(stage: Stage, sealed: set[str],
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_entry_is_booked_once_despite_failures_and_dying_rounds(
+def test_each_entry_is_booked_once_although_calls_and_rounds_fail(
     stage: Stage, sealed: set[str], town: Town, seed: int
 ) -> None:
     """Failures before a call, or after it with a lost answer; some end the environment."""

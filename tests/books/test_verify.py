@@ -75,7 +75,7 @@ def test_one_line_that_is_gone_or_changed_is_named_in_each_sessions_zone(
     assert 1 <= len(verdict.differences) <= (1 if "DELETE" in change else 2)
 
 
-def test_a_made_up_line_is_named(taken: psycopg.Connection, town: Town) -> None:
+def test_verify_names_a_forged_entry(taken: psycopg.Connection, town: Town) -> None:
     taken.execute(
         "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"
         " VALUES ('forged-000000000001', 'deposit', '2026-11-20', 'external:EUR', 'eve', 5, 'EUR', '')"
@@ -85,14 +85,14 @@ def test_a_made_up_line_is_named(taken: psycopg.Connection, town: Town) -> None:
     assert told == "forged-000000000001:deposit of 2026-11-20: is in the books, and not in the table"
 
 
-def test_what_was_put_aside_is_no_agreement(taken: psycopg.Connection, town: Town) -> None:
+def test_verify_does_not_agree_while_lines_are_put_aside(taken: psycopg.Connection, town: Town) -> None:
     take(taken, inserted(towns.entries(town)[0] | {"amount": -1}))
 
     verdict = check(taken, towns.entries(town))
     assert (verdict.agrees, verdict.put_aside, verdict.differences) == (False, 1, [])
 
 
-def test_young_entries_are_on_their_way_and_no_difference(connection: psycopg.Connection, town: Town) -> None:
+def test_entries_younger_than_the_lag_are_no_difference(connection: psycopg.Connection, town: Town) -> None:
     rows = towns.entries(town)
     now = max(datetime.fromisoformat(row["posted_at"]) for row in rows)
 
@@ -116,7 +116,7 @@ def test_the_lag_is_the_age_of_the_oldest_unbooked_entry(
     assert check(connection, rows, now).behind_seconds == 0
 
 
-def test_an_entry_of_a_clock_ahead_makes_no_lag(connection: psycopg.Connection, town: Town) -> None:
+def test_an_entry_from_a_clock_ahead_causes_no_lag(connection: psycopg.Connection, town: Town) -> None:
     rows = towns.entries(town)
     now = min(datetime.fromisoformat(row["posted_at"]) for row in rows) - timedelta(seconds=1)
 
@@ -132,7 +132,7 @@ def test_entries_that_may_have_expired_are_not_compared(taken: psycopg.Connectio
     assert not verify.verify(taken, lambda: left, LATER).agrees
 
 
-def test_many_differences_are_counted_after_the_first_hundred(
+def test_verify_lists_the_first_hundred_differences_and_counts_the_rest(
     connection: psycopg.Connection, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "DIFFERENCES_MAX", 3)
@@ -159,7 +159,7 @@ def balance(connection: psycopg.Connection, before: str) -> Decimal:
     return Decimal(found[0]) if found else Decimal(0)
 
 
-def test_a_late_entry_counts_on_arrival_outside_its_closed_month(
+def test_a_late_entry_counts_in_the_month_of_its_arrival(
     connection: psycopg.Connection,
 ) -> None:
     take(connection, entry(1, "2026-09-30T23:59:59.999Z"))
@@ -195,7 +195,7 @@ def test_a_month_is_closed_once_it_is_over(
     assert months.close(connection, month, begins)
 
 
-def test_closing_waits_for_a_projection_and_a_projection_for_closing(connect: Connect) -> None:
+def test_closing_a_month_and_projecting_wait_for_each_other(connect: Connect) -> None:
     """No entry enters a month after its closing has read it."""
     projecting, closing = connect(), connect()
     closed = threading.Event()

@@ -43,7 +43,9 @@ def served(desk: Desk) -> Iterator[Served]:
 
 
 @each_scheme
-def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Looks, scheme: str) -> None:
+def test_each_console_page_has_no_layout_or_accessibility_fault(
+    desk: Desk, served: Served, look: Looks, scheme: str
+) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
     on_record(desk, [line("70.00", text="a gift", bank_reference="B9")], NOW, day="2026-11-19")
@@ -80,7 +82,9 @@ def test_each_page_of_the_console_is_sound(desk: Desk, served: Served, look: Loo
         for at, way in enumerate(WAYS)
     ],
 )
-def test_a_settlement_of_each_way_is_sound(desk: Desk, served: Served, look: Looks, way: Way) -> None:
+def test_the_page_of_each_kind_of_settlement_has_no_fault(
+    desk: Desk, served: Served, look: Looks, way: Way
+) -> None:
     way(desk)
     window = look().enter(served.address)
 
@@ -95,7 +99,9 @@ def test_a_settlement_of_each_way_is_sound(desk: Desk, served: Served, look: Loo
 
 
 @each_scheme
-def test_a_report_in_a_file_asks_nothing(desk: Desk, look: Looks, tmp_path: Path, scheme: str) -> None:
+def test_a_saved_report_makes_no_network_request(
+    desk: Desk, look: Looks, tmp_path: Path, scheme: str
+) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
     told = report.describe(desk.stack, KEY, later())
@@ -172,7 +178,7 @@ def lightness(fill: str) -> float:
     return 116 * float(luminance ** (1 / 3)) - 16
 
 
-def test_a_settlement_in_flight_shows_itself_anew(
+def test_a_page_reloads_itself_while_its_settlement_is_in_flight(
     desk: Desk, served: Served, look: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "LIVE_SECONDS", 1)
@@ -190,7 +196,9 @@ def test_a_settlement_in_flight_shows_itself_anew(
     assert len(window.asked) == asked, "a settlement at rest stays as it is"
 
 
-def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: Served, look: Looks) -> None:
+def test_a_case_can_be_decided_and_confirmed_by_keyboard_alone(
+    desk: Desk, served: Served, look: Looks
+) -> None:
     desk.stuck()
     window = look().enter(served.address)
 
@@ -212,7 +220,7 @@ def test_a_decision_by_keyboard_alone_and_its_confirmation(desk: Desk, served: S
     assert desk.entry("resolve:1")["reason"] == "agreed with finance"
 
 
-def test_a_page_of_another_origin_reaches_nothing(desk: Desk, served: Served, look: Looks) -> None:
+def test_a_page_of_another_origin_cannot_submit_a_decision(desk: Desk, served: Served, look: Looks) -> None:
     """A page of another port can send its own form, which the guard refuses."""
     desk.stuck()
     window = look().enter(served.address)

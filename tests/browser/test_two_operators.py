@@ -25,7 +25,9 @@ def console(embedded: Embedded, person: Person) -> Iterator[str]:
         yield served.address
 
 
-def test_one_proposes_and_another_approves_by_keyboard_alone(embedded: Embedded, look: Looks) -> None:
+def test_two_operators_propose_and_approve_a_decision_by_keyboard_alone(
+    embedded: Embedded, look: Looks
+) -> None:
     one = stuck(embedded)
     with (
         of_kind(embedded, Kind.OPERATOR, "olga") as olga,

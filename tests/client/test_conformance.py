@@ -45,7 +45,7 @@ def arrivals(events: list[dict[str, Any]]) -> list[Arrival]:
 
 
 @each_case
-def test_the_python_client_keeps_the_table(name: str, clock: Clock) -> None:
+def test_the_python_client_passes_each_case_of_the_shared_table(name: str, clock: Clock) -> None:
     case = CASES[name]
 
     with serving(case["exchanges"], clock.passed) as (url, script):
@@ -82,7 +82,7 @@ def test_outcomes_and_events_of_the_table_keep_their_contracts(name: str) -> Non
         ({"method": "GET"}, "method is"),
     ],
 )
-def test_the_server_finds_an_unexpected_call(change: dict[str, Any], words: str) -> None:
+def test_the_test_server_reports_an_unexpected_call(change: dict[str, Any], words: str) -> None:
     (exchange,) = CASES["accepted"]["exchanges"]
     expected = {"request": exchange["request"] | change, "answer": exchange["answer"]}
 
@@ -93,7 +93,7 @@ def test_the_server_finds_an_unexpected_call(change: dict[str, Any], words: str)
     assert words in fault
 
 
-def test_the_server_finds_a_missing_call_and_another() -> None:
+def test_the_test_server_reports_missing_and_surplus_calls() -> None:
     case = CASES["accepted"]
 
     with serving([]) as (url, script), pytest.raises(settlement_client.InvalidRequest):
@@ -105,7 +105,7 @@ def test_the_server_finds_a_missing_call_and_another() -> None:
     assert other.faults() == ["/settlements: was not asked"]
 
 
-def test_the_server_finds_a_wrong_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_server_reports_a_wrong_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["read"]
     monkeypatch.setattr(f"{__name__}.SECRET_KEY", "another")
 

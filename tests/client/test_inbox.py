@@ -44,7 +44,9 @@ def apply(inbox: DynamoDbInbox, body: str, table: str = "orders") -> bool:
 
 @pytest.mark.parametrize("wrap", [dict, json.dumps, lambda told: json.dumps(told).encode()], ids=range(3))
 @pytest.mark.parametrize("enveloped", [True, False])
-def test_an_event_is_the_same_in_each_delivered_form(wrap: Callable[[Any], Any], enveloped: bool) -> None:
+def test_an_event_parses_the_same_from_each_form_of_delivery(
+    wrap: Callable[[Any], Any], enveloped: bool
+) -> None:
     (example,) = EVENTS
 
     heard = parse_event(wrap({"source": "settlement", "detail": example} if enveloped else example))
@@ -70,7 +72,7 @@ def test_an_event_is_the_same_in_each_delivered_form(wrap: Callable[[Any], Any],
     ],
     ids=range(11),
 )
-def test_a_malformed_event_is_told_with_its_field(
+def test_the_error_about_a_malformed_event_names_its_field(
     body: str | Callable[[dict[str, Any]], None], words: str
 ) -> None:
     if callable(body):
@@ -85,7 +87,7 @@ def test_a_malformed_event_is_told_with_its_field(
 
 
 @given(statuses=st.sampled_from(HISTORIES), draw=st.data())
-def test_each_effect_comes_once_and_the_latest_one_stays(
+def test_each_event_takes_effect_once_and_the_latest_stays(
     statuses: tuple[str, ...], draw: st.DataObject
 ) -> None:
     client = MemoryDynamoDb()
@@ -102,7 +104,7 @@ def test_each_effect_comes_once_and_the_latest_one_stays(
     ("fault", "error", "again"),
     [("conflict", ClientError, True), ("answer lost", ReadTimeoutError, False)],
 )
-def test_after_a_fault_the_message_returns_and_takes_effect_once(
+def test_a_message_redelivered_after_a_fault_takes_effect_once(
     fault: str, error: type[Exception], again: bool
 ) -> None:
     client = MemoryDynamoDb()
@@ -117,7 +119,7 @@ def test_after_a_fault_the_message_returns_and_takes_effect_once(
     assert payment(client) == ("REJECTED", 1)
 
 
-def test_a_refused_effect_records_nothing_so_the_message_comes_again() -> None:
+def test_an_event_whose_effect_is_refused_can_be_applied_again() -> None:
     client = MemoryDynamoDb()
     inbox = DynamoDbInbox(client, "orders")
     (body,) = history(KEY, ("REJECTED",))
@@ -131,7 +133,7 @@ def test_a_refused_effect_records_nothing_so_the_message_comes_again() -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_server_takes_and_refuses_the_same_writes(ledger: Ledger) -> None:
+def test_dynamodb_itself_accepts_and_refuses_the_inboxs_writes(ledger: Ledger) -> None:
     order(ledger.client, ledger.table_name)
     inbox = DynamoDbInbox(ledger.client, ledger.table_name)
     bodies = history(KEY, HISTORIES[3])
@@ -142,7 +144,7 @@ def test_a_server_takes_and_refuses_the_same_writes(ledger: Ledger) -> None:
     assert payment(ledger.client, ledger.table_name) == ("COMPENSATED", 2)
 
 
-def test_an_inbox_is_a_store() -> None:
+def test_a_dynamodb_inbox_implements_the_store_protocol() -> None:
     store: Store = DynamoDbInbox(MemoryDynamoDb(), "orders")
 
     assert [store.newer(KEY, sequence) for sequence in (2, 2, 1, 3)] == [True, False, False, True]

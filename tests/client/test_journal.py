@@ -28,7 +28,7 @@ def page(*entries: dict[str, Any], more: bool = False, **changes: Any) -> Said:
     return 200, {**told, "more": more, "cursor": "c", **changes}, None
 
 
-def test_the_pages_are_asked_for_in_turn_by_signed_calls(api: Api, client: Client) -> None:
+def test_the_client_asks_for_the_journals_pages_by_signed_calls(api: Api, client: Client) -> None:
     api.answers = [page(ENTRY, more=True, cursor="a"), page(ENTRY, cursor="b", skipped=[SKIPPED])]
     since = datetime(2026, 11, 20, 13, 0, 0, 999, timezone(timedelta(hours=1)))
 
@@ -42,7 +42,7 @@ def test_the_pages_are_asked_for_in_turn_by_signed_calls(api: Api, client: Clien
     assert all(map(SIGNED.fullmatch, api.authorizations))
 
 
-def test_kept_cursors_continue_and_nothing_sealed_is_an_empty_page(api: Api, client: Client) -> None:
+def test_a_stored_cursor_continues_and_may_give_an_empty_page(api: Api, client: Client) -> None:
     api.answers = [page(cursor=None)]
 
     (only,) = client.journal(cursor="kept")
@@ -51,7 +51,7 @@ def test_kept_cursors_continue_and_nothing_sealed_is_an_empty_page(api: Api, cli
     assert api.asked == [{"path": "/journal", "cursor": "kept"}]
 
 
-def test_no_answer_ends_the_walk_behind_the_page_before(api: Api, client: Client) -> None:
+def test_the_walk_ends_after_the_last_page_that_came(api: Api, client: Client) -> None:
     api.answers = [page(ENTRY, more=True, cursor="a"), DOWN]
     walk = client.journal()
 
@@ -60,7 +60,7 @@ def test_no_answer_ends_the_walk_behind_the_page_before(api: Api, client: Client
         next(walk)
 
 
-def test_an_instant_without_a_time_zone_is_refused_before_calling(api: Api, client: Client) -> None:
+def test_a_time_without_a_timezone_is_refused_before_any_call(api: Api, client: Client) -> None:
     with pytest.raises(InvalidRequest, match=r"^since: must have a time zone$"):
         next(client.journal(datetime(2026, 11, 20)))
 
@@ -82,7 +82,9 @@ def test_an_instant_without_a_time_zone_is_refused_before_calling(api: Api, clie
         (page(more=True, cursor="kept"), "journal.cursor: does not go on"),
     ],
 )
-def test_a_page_that_breaks_the_contract_is_named(api: Api, client: Client, answer: Said, words: str) -> None:
+def test_the_error_about_a_malformed_page_names_its_fault(
+    api: Api, client: Client, answer: Said, words: str
+) -> None:
     api.answers = [answer]
 
     with pytest.raises(MalformedAnswer, match=f"^{re.escape(words)}$"):

@@ -32,23 +32,23 @@ EXAMPLES = [*OUTCOMES, PROCESSING, SETTLED | {"reversed_in_part": "5.00"}, COVER
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_each_example_of_the_contract_is_read_as_a_whole(example: dict[str, Any]) -> None:
+def test_each_example_outcome_of_the_contract_is_read_without_loss(example: dict[str, Any]) -> None:
     assert faults(OUTCOME, example) == []
 
     assert rendered(Outcome.from_json(json.dumps(example))) == example
 
 
-def test_the_fields_are_those_of_the_contract() -> None:
+def test_the_outcomes_fields_are_those_of_the_contract() -> None:
     assert Outcome.__dataclass_fields__.keys() == SCHEMAS[OUTCOME]["properties"].keys()
 
 
-def test_statuses_and_actions_are_the_stacks() -> None:
+def test_the_clients_statuses_and_actions_are_those_of_the_stack() -> None:
     assert {*Status} == {*StatusOfTheStack}
     assert {*Action} == {*SCHEMAS[OUTCOME]["$defs"]["next"]["properties"]["action"]["enum"]}
 
 
 @pytest.mark.parametrize("status", Status)
-def test_final_and_paid_follow_the_status(status: Status) -> None:
+def test_the_status_determines_whether_an_outcome_is_final_and_paid(status: Status) -> None:
     action = {"SETTLED": "nothing", "REJECTED": "new_key", "COMPENSATED": "new_key"}.get(status, "same_key")
     outcome = Outcome.from_json(SETTLED | {"status": status, "next": {"action": action, "reason": "so"}})
 
@@ -56,7 +56,7 @@ def test_final_and_paid_follow_the_status(status: Status) -> None:
     assert outcome.is_paid == (status == "SETTLED")
 
 
-def test_a_payment_wholly_given_back_in_parts_is_not_paid() -> None:
+def test_a_payment_fully_reversed_in_parts_is_not_paid() -> None:
     given_back = str(Decimal(SETTLED["amount"]) - Decimal(SETTLED["fee"]))
 
     assert Outcome.from_json(SETTLED | {"reversed_in_part": "0.01"}).is_paid
@@ -101,13 +101,13 @@ def test_a_malformed_outcome_is_refused_and_its_field_named(changes: dict[str, A
 
 
 @pytest.mark.parametrize("status", ["PROCESSING", "COMPENSATING", "LIMBO"])
-def test_no_outcome_in_flight_asks_for_a_new_key(status: str) -> None:
+def test_an_in_flight_outcome_advising_a_new_key_is_refused(status: str) -> None:
     """A program that acts on `next.action` alone would pay twice."""
     with pytest.raises(MalformedAnswer, match="new_key contradicts the status"):
         Outcome.from_json(PROCESSING | {"status": status, "next": {"action": "new_key", "reason": "so"}})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=range(5))
-def test_what_is_no_object_is_refused(text: str) -> None:
+def test_an_outcome_that_is_no_json_object_is_refused(text: str) -> None:
     with pytest.raises(MalformedAnswer, match=r"^outcome: "):
         Outcome.from_json(text)

@@ -35,13 +35,13 @@ def imported(module: Path) -> set[str]:
     return names
 
 
-def test_it_imports_boto3_the_standard_library_and_itself() -> None:
+def test_the_client_imports_only_boto3_the_standard_library_and_itself() -> None:
     found = set().union(*map(imported, MODULES))
 
     assert found - {*sys.stdlib_module_names} == {"boto3", "botocore", "settlement_client"}
 
 
-def test_it_works_where_the_stacks_own_code_is_not() -> None:
+def test_the_client_works_without_the_stacks_own_code() -> None:
     finished = subprocess.run(
         [sys.executable, "-c", ALONE],
         cwd=CLIENT,
@@ -56,7 +56,7 @@ def test_it_works_where_the_stacks_own_code_is_not() -> None:
     assert finished.stdout.startswith("order-")
 
 
-def test_it_needs_a_range_of_boto3_and_no_other_package() -> None:
+def test_the_client_requires_only_a_range_of_boto3() -> None:
     pins = (PROJECT / "requirements.txt").read_text().split()
     (tested,) = (line.removeprefix("boto3==") for line in pins if line.startswith("boto3=="))
 
@@ -70,7 +70,7 @@ def test_it_needs_a_range_of_boto3_and_no_other_package() -> None:
     assert MANIFEST["project"]["license"] == "Apache-2.0"
 
 
-def test_its_wheel_has_its_modules_and_the_type_marker(tmp_path: Path) -> None:
+def test_the_wheel_contains_the_modules_and_the_type_marker(tmp_path: Path) -> None:
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
     finished = subprocess.run(
         [sys.executable, "-c", build, str(tmp_path)],
@@ -89,6 +89,6 @@ def test_its_wheel_has_its_modules_and_the_type_marker(tmp_path: Path) -> None:
     }
 
 
-def test_its_modules_are_small_and_all_of_its_names_exist() -> None:
+def test_the_clients_modules_are_small_and_its_exported_names_exist() -> None:
     assert [module.name for module in MODULES if len(module.read_text().splitlines()) > 150] == []
     assert all(hasattr(settlement_client, name) for name in settlement_client.__all__)

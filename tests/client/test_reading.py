@@ -102,7 +102,7 @@ def test_a_wait_shorter_than_a_second_asks_for_a_whole_one(
 
 
 @pytest.mark.parametrize("answer", [DOWN, (200, PROCESSING, '"2"')], ids=["failures", "answers at once"])
-def test_failures_and_quick_answers_are_asked_again_after_a_pause(
+def test_a_wait_pauses_after_failures_and_immediate_answers(
     api: Api, client: Client, clock: Clock, answer: Said
 ) -> None:
     """A server that does not wait is not polled in a busy loop; after failures the pause grows."""
@@ -119,7 +119,9 @@ def test_failures_and_quick_answers_are_asked_again_after_a_pause(
 
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_a_wait_that_is_refused_ends_at_once(api: Api, client: Client, clock: Clock, status: int) -> None:
+def test_a_wait_ends_at_once_if_the_call_is_refused(
+    api: Api, client: Client, clock: Clock, status: int
+) -> None:
     api.answers = [(status, {}, None), (200, SETTLED, '"4"')]
 
     with pytest.raises(SettlementClientError):

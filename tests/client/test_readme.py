@@ -21,7 +21,7 @@ README = (PROJECT / "clients" / "python" / "README.md").read_text()
 PAYS, WALKS, HEARS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_example_pays_once_after_a_lost_answer(
+def test_the_readmes_example_pays_once_after_a_lost_answer(
     session: boto3.Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first start loses its answer; the second finds the same request in flight."""
@@ -58,7 +58,7 @@ def test_the_example_pays_once_after_a_lost_answer(
     assert capsys.readouterr().out == "SETTLED The payee is paid.\n"
 
 
-def test_the_example_of_a_reader_sets_its_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes_event_reader_marks_its_order_paid_once(monkeypatch: pytest.MonkeyPatch) -> None:
     client, key = MemoryDynamoDb(), OUTCOMES[0]["key"]
     client.put_item(TableName="orders", Item={"pk": {"S": key}, "sk": {"S": "order"}})
     monkeypatch.setattr(boto3, "client", {"dynamodb": client}.__getitem__)
@@ -77,7 +77,7 @@ def test_the_example_of_a_reader_sets_its_order_once(monkeypatch: pytest.MonkeyP
     assert row["paid"] == {"BOOL": True}
 
 
-def test_the_example_of_the_journal_has_each_entry_once() -> None:
+def test_the_readmes_journal_example_stores_each_entry_once() -> None:
     entries = [JournalPage.from_json(journal_page(ENTRY)[1]) for _ in range(2)]
     seen: list[str | None] = []
 

@@ -15,14 +15,14 @@ FIELDS = SCHEMAS[REQUEST]["properties"].keys() - {"AWS_STEP_FUNCTIONS_STARTED_BY
 
 
 @pytest.mark.parametrize("example", REQUESTS, ids=lambda example: example["key"])
-def test_each_example_of_the_contract_goes_through_unchanged(example: dict[str, Any]) -> None:
+def test_each_example_request_of_the_contract_is_sent_unchanged(example: dict[str, Any]) -> None:
     sent = json.loads(Request(**example).to_json())
 
     assert sent == example
     assert faults(REQUEST, sent) == []
 
 
-def test_the_fields_are_those_of_the_contract() -> None:
+def test_the_requests_fields_are_those_of_the_contract() -> None:
     assert Request.__dataclass_fields__.keys() == FIELDS
 
 
@@ -74,7 +74,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value", "words"), WRONG, ids=str)
-def test_a_wrong_field_is_named_and_nothing_else(name: str, value: object, words: str) -> None:
+def test_the_error_names_only_the_wrong_field(name: str, value: object, words: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         request(**{name: value})
 
@@ -90,7 +90,7 @@ def test_all_wrong_fields_are_named_at_once() -> None:
     assert named == ["key", "amount", "metadata.shop"]
 
 
-def test_the_repr_has_no_name_or_word_of_the_caller() -> None:
+def test_a_requests_repr_shows_no_party_names_reference_or_metadata() -> None:
     shown = repr(request(payer_name="Dora", payee_name="Emil", reference="invoice", metadata={"shop": "web"}))
 
     assert not any(word in shown for word in ("Dora", "Emil", "invoice", "web"))
@@ -148,6 +148,6 @@ def test_a_minted_key_fits_the_contract_and_is_always_new(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["x" * 48, "an order", "order\n"])
-def test_a_prefix_that_makes_no_key_is_refused(prefix: str) -> None:
+def test_minting_a_key_is_refused_if_the_prefix_is_invalid(prefix: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^prefix: "):
         mint_key(prefix)

@@ -52,7 +52,9 @@ def test_express_returns_the_outcome(client: Client, outcome: dict[str, Any]) ->
     ("error", "expected"),
     [("InvalidRequest", InvalidRequest), ("IdempotencyConflict", IdempotencyConflict)],
 )
-def test_a_refusal_is_told_in_the_stacks_words(client: Client, error: str, expected: type[Refused]) -> None:
+def test_a_refused_start_raises_the_stacks_own_message(
+    client: Client, error: str, expected: type[Refused]
+) -> None:
     cause = json.dumps({"errorType": error, "errorMessage": "fee: must be 0.48"})
 
     with pytest.raises(expected) as refused:
@@ -72,7 +74,7 @@ def test_a_refusal_is_told_in_the_stacks_words(client: Client, error: str, expec
     ],
     ids=["timed out", "stalled", "unknown status", "no JSON", "another key"],
 )
-def test_any_other_answer_is_unknown_and_wants_the_same_key(
+def test_an_unclear_answer_raises_unknown_and_demands_the_same_key(
     client: Client, answer: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(Unknown) as unknown:
@@ -85,7 +87,7 @@ def test_any_other_answer_is_unknown_and_wants_the_same_key(
     assert words in str(unknown.value)
 
 
-def test_an_unknown_outcome_reads_the_same_in_another_process() -> None:
+def test_an_unknown_error_keeps_its_message_when_pickled() -> None:
     unknown = Unknown.of(KEY, "TIMED_OUT")
 
     assert str(pickle.loads(pickle.dumps(unknown))) == str(unknown)
@@ -107,7 +109,7 @@ DOORS = [
     ids=["lost", "throttled"],
 )
 @pytest.mark.parametrize(("service", "operation", "method"), DOORS, ids=[door[2] for door in DOORS])
-def test_a_failed_call_leaves_it_unknown(
+def test_a_start_call_that_fails_raises_unknown(
     client: Client, service: str, operation: str, method: str, failure: Exception, words: str
 ) -> None:
     def fail(**_: Any) -> None:
@@ -119,7 +121,7 @@ def test_a_failed_call_leaves_it_unknown(
         getattr(client, method)(request())
 
 
-def test_standard_returns_the_execution_and_names_each_one_anew(client: Client) -> None:
+def test_each_start_standard_call_names_a_new_execution(client: Client) -> None:
     payment, started = request(), names(client._prompt, "StartExecution")
     sent = {"stateMachineArn": STANDARD, "name": ANY, "input": payment.to_json()}
 
@@ -133,7 +135,7 @@ def test_standard_returns_the_execution_and_names_each_one_anew(client: Client) 
     assert all(name.removeprefix(f"{KEY}-").isalnum() and len(name) == len(KEY) + 9 for name in started)
 
 
-def test_the_queue_gets_the_request_in_its_payers_group(client: Client) -> None:
+def test_the_client_queues_a_request_in_its_payers_message_group(client: Client) -> None:
     payment = request()
 
     with Stubber(client._sqs) as stubber:
@@ -144,7 +146,7 @@ def test_the_queue_gets_the_request_in_its_payers_group(client: Client) -> None:
         stubber.assert_no_pending_responses()
 
 
-def test_boto3_repeats_no_start_and_express_is_waited_for(client: Client) -> None:
+def test_boto3_never_retries_a_start_and_waits_long_for_express(client: Client) -> None:
     assert [each.meta.config.retries["total_max_attempts"] for each in (client._patient, client._prompt)] == [
         1,
         1,
@@ -163,7 +165,7 @@ def test_boto3_repeats_no_start_and_express_is_waited_for(client: Client) -> Non
         ("cancel", (request(),), "api_url"),
     ],
 )
-def test_a_call_without_its_address_names_it(
+def test_calling_a_method_without_its_configured_address_names_the_address(
     session: boto3.Session, method: str, asked: tuple[object, ...], address: str
 ) -> None:
     client = Client(session=session)
@@ -173,7 +175,7 @@ def test_a_call_without_its_address_names_it(
 
 
 @pytest.mark.parametrize(("name", "saga"), [("settlement-prod", ""), ("Payments/Eu", "Eu")])
-def test_a_stacks_client_has_the_addresses_of_its_outputs(
+def test_a_client_of_a_stack_takes_addresses_from_its_outputs(
     session: boto3.Session, name: str, saga: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloudformation = session.client("cloudformation")

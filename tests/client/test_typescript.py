@@ -23,7 +23,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("typescript"))
 
 
-def test_the_typescript_client_keeps_the_table_and_passes_its_tests(package: Path) -> None:
+def test_the_typescript_client_passes_the_shared_table_and_its_tests(package: Path) -> None:
     files = sorted((package / "dist" / "test").glob("*.test.js"))
 
     ran = node(
@@ -41,7 +41,7 @@ def test_the_typescript_client_keeps_the_table_and_passes_its_tests(package: Pat
     assert len(files) == len(list((CLIENT / "test").glob("*.test.ts")))
 
 
-def test_its_types_are_those_of_the_contracts(tmp_path: Path) -> None:
+def test_the_typescript_types_are_those_generated_from_the_contracts(tmp_path: Path) -> None:
     made = node(CLIENT / "generate.mjs", tmp_path, cwd=CLIENT)
 
     assert made.returncode == 0, made.stderr
@@ -50,7 +50,7 @@ def test_its_types_are_those_of_the_contracts(tmp_path: Path) -> None:
     }
 
 
-def test_it_needs_one_package_and_pins_the_tested_tools() -> None:
+def test_the_typescript_client_needs_one_package_and_pins_its_tools() -> None:
     tools = json.loads((PROJECT / "package.json").read_text())["devDependencies"]
     locked = json.loads((PROJECT / "package-lock.json").read_text())["packages"]
     own = LOCK["packages"]
@@ -65,17 +65,17 @@ def test_it_needs_one_package_and_pins_the_tested_tools() -> None:
         assert own[f"node_modules/{name}"]["version"] == locked[f"node_modules/{name}"]["version"]
 
 
-def test_it_imports_its_dependency_node_and_itself() -> None:
+def test_the_typescript_client_imports_only_aws4fetch_node_and_itself() -> None:
     found = {name for file in SOURCES for name in re.findall(r'(?:from|import) "([^"]+)"', file.read_text())}
 
     assert {name for name in found if not name.startswith((".", "node:"))} == {"aws4fetch"}
 
 
-def test_its_modules_are_small() -> None:
+def test_the_typescript_clients_modules_are_small() -> None:
     assert [file.name for file in SOURCES if len(file.read_text().splitlines()) > 200] == []
 
 
-def test_its_package_has_its_modules_and_their_types(package: Path) -> None:
+def test_the_npm_package_contains_the_modules_and_their_types(package: Path) -> None:
     npm = shutil.which("npm", path=str(NODE.parent))
     packed = subprocess.run(
         [str(npm), "pack", "--dry-run", "--json", "--ignore-scripts", "--offline"],
@@ -95,7 +95,7 @@ def test_its_package_has_its_modules_and_their_types(package: Path) -> None:
     assert (package / MANIFEST["exports"]["."]["default"]).exists()
 
 
-def test_the_first_call_of_its_page_pays(package: Path) -> None:
+def test_the_first_example_of_the_readme_pays(package: Path) -> None:
     (example,) = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
     # The answers are about this key.
     script = compile_block(example.replace('mintKey("order")', '"order-2026-000101"'), package.parent)

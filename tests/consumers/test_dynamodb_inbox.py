@@ -98,7 +98,7 @@ def test_each_effect_comes_at_most_once_and_the_latest_stays(
 
 
 @pytest.mark.parametrize(("body", "words"), bad_messages(KEYS[0]), ids=count())
-def test_a_bad_message_is_one_line_and_stops_no_other(
+def test_a_malformed_message_logs_one_line_and_stops_no_other(
     client: MemoryDynamoDb, capsys: pytest.CaptureFixture[str], body: str, words: str
 ) -> None:
     good = (json.dumps(event(key, 2, "SETTLED")) for key in KEYS)
@@ -113,7 +113,7 @@ def test_a_bad_message_is_one_line_and_stops_no_other(
     assert [payment(client, key) for key in KEYS] == [("PAID", 1)] * 2
 
 
-def test_an_order_later_than_its_event_still_gets_it(client: MemoryDynamoDb) -> None:
+def test_an_order_created_after_its_event_gets_it_on_redelivery(client: MemoryDynamoDb) -> None:
     body = json.dumps(event("order-2026-000103", 4, "SETTLED"))
 
     first = deliver([body])
@@ -125,7 +125,9 @@ def test_an_order_later_than_its_event_still_gets_it(client: MemoryDynamoDb) -> 
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_server_takes_and_refuses_the_same_writes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dynamodb_itself_accepts_and_refuses_the_same_writes(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, client, table = KEYS[0], ledger.client, ledger.table_name
     client.put_item(
         TableName=table, Item={"pk": {"S": key}, "sk": {"S": "order"}, "payment": {"S": "PENDING"}}

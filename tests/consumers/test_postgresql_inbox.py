@@ -117,7 +117,7 @@ def reader(database: str, queue: Queue) -> Iterator["subprocess.Popen[str]"]:
 
 @given(statuses=st.sampled_from(HISTORIES), draw=st.data())
 @settings(deadline=None, database=None, print_blob=True, max_examples=60)
-def test_in_any_order_and_as_often_as_it_likes(
+def test_events_apply_correctly_in_any_order_and_repetition(
     postgresql_url: str, statuses: tuple[str, ...], draw: st.DataObject
 ) -> None:
     bodies = history(KEY, statuses)
@@ -137,7 +137,7 @@ def test_in_any_order_and_as_often_as_it_likes(
 
 @pytest.mark.parametrize("earlier", [0, 1])
 @pytest.mark.parametrize(("first", "second"), [(4, 4), (4, 3), (3, 4)])
-def test_two_readers_at_once(
+def test_two_concurrent_readers_apply_each_sequence_once(
     database: str, orders: psycopg.Connection[Any], first: int, second: int, earlier: int
 ) -> None:
     """The second waits for the first's commit and compares sequences."""
@@ -163,7 +163,7 @@ def test_two_readers_at_once(
 
 
 @pytest.mark.parametrize(("body", "words"), bad_messages(KEY), ids=count())
-def test_a_bad_message_is_named_and_leaves_no_trace(
+def test_a_malformed_message_is_named_and_writes_nothing(
     orders: psycopg.Connection[Any], body: str, words: str
 ) -> None:
     order(orders, KEY)
@@ -200,7 +200,7 @@ def test_a_reader_killed_before_commit_leaves_all_to_the_next(
 
 
 @pytest.mark.long
-def test_a_bad_message_is_dead_lettered_and_stops_no_other(
+def test_a_malformed_message_is_dead_lettered_and_stops_no_other(
     database: str, orders: psycopg.Connection[Any], queue: Queue
 ) -> None:
     order(orders, KEY)

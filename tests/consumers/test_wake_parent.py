@@ -67,7 +67,7 @@ def call(given: dict[str, Any]) -> None:
     draw=st.data(),
 )
 @settings(deadline=None, database=None, print_blob=True, max_examples=300)
-def test_each_wait_that_lasts_is_ended_by_a_final_outcome(
+def test_a_final_outcome_wakes_the_parents_latest_wait(
     statuses: tuple[str, ...], tokens: int, faults: list[str], draw: st.DataObject
 ) -> None:
     """A parent waits again after a timeout: only its latest token is open."""
@@ -102,7 +102,7 @@ def test_each_wait_that_lasts_is_ended_by_a_final_outcome(
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["waits first", "outcome first"])
 @pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED"])
-def test_the_second_of_the_two_to_come_wakes_the_parent(
+def test_the_parent_wakes_once_both_wait_and_outcome_have_come(
     waits: Waits, status: str, order: tuple[int, int]
 ) -> None:
     both: list[dict[str, Any]] = [wait("token-1"), event(KEY, 4, status)]
@@ -115,7 +115,7 @@ def test_the_second_of_the_two_to_come_wakes_the_parent(
     assert waits.woken == {"token-1": both[1]["detail"]["data"]}
 
 
-def test_a_late_older_outcome_does_not_reach_the_next_wait(waits: Waits) -> None:
+def test_a_late_older_outcome_does_not_replace_the_newer_one(waits: Waits) -> None:
     for one in (event(KEY, 8, "COMPENSATED"), event(KEY, 4, "SETTLED"), wait("token-1")):
         call(one)
 
@@ -123,7 +123,7 @@ def test_a_late_older_outcome_does_not_reach_the_next_wait(waits: Waits) -> None
 
 
 @pytest.mark.parametrize("name", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
-def test_a_wait_that_has_ended_is_nothing_to_do(
+def test_waking_a_parent_whose_wait_has_ended_is_no_error(
     waits: Waits, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     gone = getattr(waits.exceptions, name)({"Error": {"Code": name}}, "SendTaskSuccess")
@@ -133,7 +133,7 @@ def test_a_wait_that_has_ended_is_nothing_to_do(
     call(event(KEY, 4, "SETTLED"))
 
 
-def test_any_other_refusal_is_raised_and_the_next_call_succeeds(
+def test_any_other_aws_error_is_raised_and_a_retry_succeeds(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = ClientError({"Error": {"Code": "ThrottlingException"}}, "SendTaskSuccess")
@@ -152,7 +152,7 @@ LIMBO: tuple[Change, str] = (lambda detail: detail["data"].update(status="LIMBO"
 
 
 @pytest.mark.parametrize(("change", "words"), [*CHANGES, LIMBO], ids=count())
-def test_a_bad_event_is_named_and_wakes_no_parent(waits: Waits, change: Change, words: str) -> None:
+def test_a_malformed_event_is_named_and_wakes_no_parent(waits: Waits, change: Change, words: str) -> None:
     bad = event(KEY, 4, "SETTLED")
     change(bad["detail"])
     call(wait("token-1"))
@@ -165,7 +165,7 @@ def test_a_bad_event_is_named_and_wakes_no_parent(waits: Waits, change: Change, 
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_server_takes_the_same_writes(
+def test_dynamodb_itself_accepts_the_same_writes(
     ledger: Ledger, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAITING_TABLE", ledger.table_name)

@@ -11,7 +11,7 @@ import sys
 from tests.world.templates import PROJECT
 
 
-def test_the_core_alone_settles_reverses_enters_limbo_and_recovers() -> None:
+def test_the_core_settles_reverses_enters_limbo_and_recovers_without_rooms() -> None:
     path = os.pathsep.join((str(PROJECT), str(PROJECT / "lambdas")))
 
     ended = subprocess.run(

@@ -65,12 +65,12 @@ OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need 
 """Rooms that no function of another room needs, but a construct or a command does."""
 
 
-def test_these_rooms_are_optional() -> None:
+def test_the_listed_rooms_are_optional() -> None:
     assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
     assert OF_FUNCTIONS == ["bank", "checks", "events", "paging", "proof"]
 
 
-def test_a_rooms_additions_are_found_by_their_files_names() -> None:
+def test_a_rooms_extension_files_are_found_by_their_names() -> None:
     """A misspelt file would add nothing, in silence."""
     parts = ("costs", "records", "routes", "scenes", "shapes", "vectors", "writes")
     found = {
@@ -90,7 +90,7 @@ def test_a_rooms_additions_are_found_by_their_files_names() -> None:
     }
 
 
-def test_each_line_of_the_rooms_is_of_a_room() -> None:
+def test_each_room_listed_for_functions_is_a_known_room() -> None:
     assert {room.name for room in of_functions.ROOMS} <= NEEDS.keys()
 
 
@@ -115,14 +115,14 @@ def run(copy: Path, *program: str) -> None:
     assert ended.returncode == 0, f"{ended.stdout[-8_000:]}{ended.stderr[-4_000:]}"
 
 
-def test_what_is_left_is_imported_and_settles(without: Path) -> None:
+def test_without_the_optional_rooms_the_app_imports_and_settles(without: Path) -> None:
     assert not [*without.rglob(f"{without.name}/*.py")]
     run(without, "-c", IMPORT_ALL)
     run(without, "-m", "tests.core.alone", "with rooms")
 
 
 @pytest.mark.parametrize("room", OF_FUNCTIONS)
-def test_the_functions_of_a_room_can_go(room: str, tmp_path: Path) -> None:
+def test_the_functions_work_without_a_single_optional_room(room: str, tmp_path: Path) -> None:
     copy_without(room, tmp_path / room)
     for tree in ("infra", "settle"):
         shutil.rmtree(tmp_path / room / tree)
@@ -132,6 +132,6 @@ def test_the_functions_of_a_room_can_go(room: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_its_tests_are_green(without: Path) -> None:
+def test_without_the_optional_rooms_the_tests_pass(without: Path) -> None:
     run(without, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "tests")
     run(without, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *RUN)

@@ -48,7 +48,7 @@ def test_the_machine_names_each_fault_and_writes_nothing(
     assert [message for message in messages if message not in explained] == []
 
 
-def test_a_request_beyond_the_bound_of_step_functions_writes_nothing(embedded: Embedded) -> None:
+def test_a_request_too_large_for_step_functions_writes_nothing(embedded: Embedded) -> None:
     request = new_request(embedded, memo="x" * 300_000)
 
     with embedded.writes_nothing():
@@ -68,7 +68,7 @@ def test_a_request_beyond_the_bound_of_step_functions_writes_nothing(embedded: E
     ],
     ids=["a float", "a fee", CONTROLS, "too long"],
 )
-def test_the_command_tells_a_refusal_in_one_terminal_safe_line(
+def test_the_command_prints_a_refusal_in_one_terminal_safe_line(
     embedded: Embedded, changes: dict[str, object], message: str
 ) -> None:
     code, line = embedded.refused("start", "-", stdin=json.dumps(new_request(embedded, **changes)))

@@ -112,7 +112,7 @@ def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str
     return told
 
 
-def test_a_broken_reversal_recovers_without_a_decision_and_pages_once(embedded: Embedded) -> None:
+def test_a_broken_reversal_function_pages_once_and_recovers_after_repair(embedded: Embedded) -> None:
     """The machine lists no import error: it is neither a refusal nor the payee's fault."""
     payee = new_account(embedded, "hugo")
     payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]

@@ -43,9 +43,7 @@ def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_payment_by_each_door_is_awaited_and_paid_once(
-    embedded: Embedded, client: Client, door: str
-) -> None:
+def test_a_payment_started_by_each_method_is_paid_once(embedded: Embedded, client: Client, door: str) -> None:
     content = new_request(embedded)
     request = Request(**content)
 
@@ -59,7 +57,7 @@ def test_a_payment_by_each_door_is_awaited_and_paid_once(
     assert paid_once(embedded, content)
 
 
-def test_a_refusal_has_its_error_and_an_unknown_key_too(embedded: Embedded, client: Client) -> None:
+def test_refusals_and_unknown_keys_raise_their_own_errors(embedded: Embedded, client: Client) -> None:
     content = new_request(embedded)
     client.start_express(Request(**content))
 
@@ -72,7 +70,7 @@ def test_a_refusal_has_its_error_and_an_unknown_key_too(embedded: Embedded, clie
     assert paid_once(embedded, content)
 
 
-def test_the_events_of_a_payment_go_through_the_inbox_once(embedded: Embedded, client: Client) -> None:
+def test_the_inbox_applies_each_event_of_a_payment_once(embedded: Embedded, client: Client) -> None:
     request = Request(**new_request(embedded))
     dynamodb, table = embedded.stack.client("dynamodb"), new_key("inbox")
     names = ("pk", "HASH"), ("sk", "RANGE")

@@ -71,7 +71,7 @@ def test_a_request_may_come_from_standard_input(embedded: Embedded, machine: str
     assert embedded.told("status", request["key"]).items() >= started.items()
 
 
-def test_a_refused_line_keeps_no_other_from_settling(embedded: Embedded, tmp_path: Path) -> None:
+def test_a_refused_request_stops_no_other_in_the_file(embedded: Embedded, tmp_path: Path) -> None:
     first, last = new_request(embedded), new_request(embedded)
     rejected, reused = new_request(embedded, amount="100.01"), first | {"amount": "84.20"}
     file = tmp_path / "requests.jsonl"
@@ -149,7 +149,7 @@ def test_a_deployed_stack_is_found_by_its_name(embedded: Embedded) -> None:
 
 
 @pytest.mark.parametrize("stack", ["no-such-stack", "CDKToolkit"])
-def test_a_stack_that_is_none_of_ours_is_not_found(embedded: Embedded, stack: str) -> None:
+def test_a_stack_of_another_kind_is_not_found(embedded: Embedded, stack: str) -> None:
     code, line = embedded.refused(
         "status", "order-2026-000101", "--stack", stack, **by_aws_variables(embedded)
     )

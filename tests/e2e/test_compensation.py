@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(("machine", "told"), [("express", "COMPENSATING"), ("standard", "COMPENSATED")])
-def test_a_refused_release_gives_the_payer_everything_back(
+def test_a_refused_release_returns_the_full_amount_to_the_payer(
     embedded: Embedded, machine: str, told: str
 ) -> None:
     """Express cannot wait for the end and says so; Standard and a replay report the end."""
@@ -66,7 +66,7 @@ def compensate(embedded: Embedded, key: str, settlement: dict[str, str], name: s
     return embedded.run("CompensationArn", content, f"{key}-{name}")
 
 
-def test_compensations_started_at_once_reverse_each_step_once(embedded: Embedded) -> None:
+def test_concurrent_compensations_reverse_each_step_once(embedded: Embedded) -> None:
     key, settlement, payer, payee = a_settled_one(embedded)
 
     arns = at_once([lambda n=n: compensate(embedded, key, settlement, str(n)) for n in range(4)])
@@ -79,7 +79,7 @@ def test_compensations_started_at_once_reverse_each_step_once(embedded: Embedded
     assert embedded.conserved()
 
 
-def test_a_stranger_taking_guessable_execution_names_delays_no_reversal(embedded: Embedded) -> None:
+def test_occupied_execution_names_delay_no_reversal(embedded: Embedded) -> None:
     request = new_request(embedded, payee=new_account(embedded, "rich", "1000000.00"))
     for name in ("c0", "c0-00000000", "compensate-0"):
         embedded.run("CompensationArn", {"settlement": "is none: it fails"}, f"{request['key']}-{name}")

@@ -19,7 +19,7 @@ def demo(embedded: Embedded) -> dict[str, Any]:
     return embedded.told("demo")
 
 
-def test_both_machines_settle_every_demo_example_at_its_price(demo: dict[str, Any]) -> None:
+def test_both_machines_settle_each_demo_example_at_the_expected_cost(demo: dict[str, Any]) -> None:
     assert demo["reconciliation"]["conserved"] is True
     assert demo["limbo"]["conserved"] is True
     assert demo["limbo"]["alert"]["next_command"] == f"settle limbo show {demo['limbo']['case']['key']}"

@@ -94,7 +94,9 @@ def attempt(client: Any, action: str, table: str, pk: str = "ACCOUNT#eve") -> st
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_role_may_do_only_its_steps_actions(embedded: Embedded, role: tuple[str, Any], action: str) -> None:
+def test_each_functions_role_allows_only_its_steps_actions(
+    embedded: Embedded, role: tuple[str, Any], action: str
+) -> None:
     state, client = role
     allowed = "done" if action in ("get_item", "query", "scan") else "ConditionalCheckFailedException"
     expected = allowed if action in GRANTED[state] else "AccessDeniedException"
@@ -104,7 +106,7 @@ def test_a_role_may_do_only_its_steps_actions(embedded: Embedded, role: tuple[st
 
 
 @pytest.mark.parametrize("index", [keys.INDEX, None])
-def test_recovery_lists_by_the_index_alone(embedded: Embedded, index: str | None) -> None:
+def test_recovery_may_query_only_the_index(embedded: Embedded, index: str | None) -> None:
     client = acting_as(embedded, "RecoverStalled", "dynamodb")
     where = {"IndexName": index} if index else {}
     key = "gsi1pk" if index else "pk"
@@ -121,7 +123,7 @@ def test_recovery_lists_by_the_index_alone(embedded: Embedded, index: str | None
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_a_secret_is_read_by_its_function_alone(embedded: Embedded, function: str) -> None:
+def test_each_secret_can_be_read_only_by_its_own_function(embedded: Embedded, function: str) -> None:
     client = acting_as(embedded, function, "secretsmanager")
 
     ended = {
@@ -142,9 +144,7 @@ def test_a_secret_is_read_by_its_function_alone(embedded: Embedded, function: st
         *("TakeOrder", "VerifyKyc"),
     ],
 )
-def test_functions_start_only_their_machines_and_only_two_describe_reversals(
-    embedded: Embedded, function: str
-) -> None:
+def test_each_function_may_start_only_its_own_machines(embedded: Embedded, function: str) -> None:
     client, outputs = acting_as(embedded, function, "stepfunctions"), embedded.stack.outputs
     own = {
         "KycDecided": set(),
@@ -176,7 +176,7 @@ def test_functions_start_only_their_machines_and_only_two_describe_reversals(
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_webhook_door_and_cancellation_invoke_recovery_and_nothing_else(
+def test_only_webhook_orders_and_cancellation_functions_may_invoke_recovery(
     embedded: Embedded, function: str
 ) -> None:
     client = acting_as(embedded, function, "lambda")
@@ -193,7 +193,7 @@ def test_only_webhook_door_and_cancellation_invoke_recovery_and_nothing_else(
 
 
 @pytest.mark.parametrize("function", GRANTED)
-def test_only_the_door_sends_task_success_and_queues_stay_private(embedded: Embedded, function: str) -> None:
+def test_only_the_orders_function_may_send_task_success(embedded: Embedded, function: str) -> None:
     machines, queues = (acting_as(embedded, function, name) for name in ("stepfunctions", "sqs"))
     outputs = embedded.stack.outputs
 
@@ -204,7 +204,9 @@ def test_only_the_door_sends_task_success_and_queues_stay_private(embedded: Embe
     assert received == ("done" if function == "StartSettlements" else "AccessDenied")
 
 
-def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, role: tuple[str, Any]) -> None:
+def test_a_transaction_needs_permission_for_each_of_its_writes(
+    embedded: Embedded, role: tuple[str, Any]
+) -> None:
     state, client = role
     table = embedded.stack.outputs["TableName"]
     (pk, *_) = TOUCHED.get(state, ("ACCOUNT#eve",))
@@ -220,7 +222,7 @@ def test_a_transaction_is_authorised_by_each_of_its_writes(embedded: Embedded, r
     assert refused.value.response["Error"]["Code"] == expected
 
 
-def test_all_processes_listen_on_this_machine_only(embedded: Embedded) -> None:
+def test_all_embedded_processes_listen_only_on_localhost(embedded: Embedded) -> None:
     """Tested in a quick module: a second embedded AWS avoids the ports of the first."""
     embedded.invoke("HoldFunds", {})  # so that there is a function with a server for it
     assert len(embedded.processes()) > 1

@@ -63,7 +63,7 @@ def settle_one(embedded: Embedded) -> str:
     return str(embedded.told("start", "-", stdin=json.dumps(request))["status"])
 
 
-def test_two_concurrent_ups_start_one_embedded_aws(raced: Raced) -> None:
+def test_two_concurrent_up_commands_start_one_embedded_aws(raced: Raced) -> None:
     embedded, (first, second) = raced
 
     assert first == second
@@ -72,7 +72,7 @@ def test_two_concurrent_ups_start_one_embedded_aws(raced: Raced) -> None:
     assert len(providers(embedded)) == 1
 
 
-def test_after_a_kill_during_work_up_begins_afresh(
+def test_up_starts_afresh_after_a_kill_during_payments(
     raced: Raced,
 ) -> None:
     embedded, _ = raced
@@ -96,7 +96,7 @@ def test_after_a_kill_during_work_up_begins_afresh(
     assert afresh.conserved()
 
 
-def test_down_stops_all_of_it_and_may_be_repeated(raced: Raced) -> None:
+def test_down_stops_all_processes_and_may_be_repeated(raced: Raced) -> None:
     embedded, _ = raced
     assert len(embedded.processes()) > 1
 
@@ -109,7 +109,7 @@ def test_down_stops_all_of_it_and_may_be_repeated(raced: Raced) -> None:
     assert embedded.settle("local", "status").returncode == 3
 
 
-def test_after_a_kill_during_deployment_up_begins_afresh(home: Embedded) -> None:
+def test_up_starts_afresh_after_a_kill_during_deployment(home: Embedded) -> None:
     log = home.home / "up.log"
     with log.open("wb") as output:
         interrupted = subprocess.Popen([SETTLE, "local", "up"], env=home.environment, stderr=output)
@@ -128,7 +128,9 @@ def test_after_a_kill_during_deployment_up_begins_afresh(home: Embedded) -> None
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_an_up_that_is_ended_while_it_deploys_leaves_nothing(home: Embedded, ending: signal.Signals) -> None:
+def test_an_up_that_is_interrupted_while_deploying_leaves_no_process(
+    home: Embedded, ending: signal.Signals
+) -> None:
     log = home.home / "up.log"
     with log.open("wb") as output:
         ended = subprocess.Popen(

@@ -48,7 +48,7 @@ def test_on_call_is_alerted_with_all_facts_until_a_decision(embedded: Embedded) 
     }
 
 
-def test_a_page_is_read_without_its_json(embedded: Embedded) -> None:
+def test_a_page_is_readable_as_plain_text(embedded: Embedded) -> None:
     one = settled(embedded)
 
     pages: list[dict[str, str]] = []
@@ -69,7 +69,7 @@ def test_a_page_is_read_without_its_json(embedded: Embedded) -> None:
     ]
 
 
-def test_a_decision_unblocks_the_account_and_on_call_is_told(embedded: Embedded) -> None:
+def test_a_decision_unblocks_the_account_and_on_call_is_notified(embedded: Embedded) -> None:
     one = stuck(embedded)
     blocked = pay(embedded, one.payee, one.shop, "1.00")
     assert one.key in {case["key"] for case in limbo.open_cases(embedded.stack)[0]}
@@ -86,7 +86,7 @@ def test_a_decision_unblocks_the_account_and_on_call_is_told(embedded: Embedded)
     assert pay(embedded, one.payee, one.shop, "1.00")["status"] == "SETTLED"
 
 
-def test_one_of_two_concurrent_decisions_stands_repeatable_but_not_replaceable(
+def test_one_of_two_concurrent_decisions_stands_and_can_be_repeated(
     embedded: Embedded,
 ) -> None:
     one = stuck(embedded)

@@ -74,9 +74,7 @@ def test_64_identical_concurrent_starts_have_one_effect(
     assert [(one or {})["replayed"] for one in again] == [True] * 2
 
 
-def test_a_key_claimed_many_times_at_once_has_one_owner(
-    embedded: Embedded, settlement: dict[str, Any]
-) -> None:
+def test_a_key_claimed_concurrently_has_one_owner(embedded: Embedded, settlement: dict[str, Any]) -> None:
     claims = [
         partial(embedded.invoke, "HoldFunds", settlement, execution=f"execution-{n}") for n in range(AT_ONCE)
     ]
@@ -90,9 +88,7 @@ def test_a_key_claimed_many_times_at_once_has_one_owner(
     assert embedded.entries(settlement["key"]) == ["hold"]
 
 
-def test_a_step_called_many_times_at_once_posts_one_entry(
-    embedded: Embedded, settlement: dict[str, Any]
-) -> None:
+def test_a_step_called_concurrently_posts_one_entry(embedded: Embedded, settlement: dict[str, Any]) -> None:
     claimed_at, held = None, []
 
     for state in STEPS:

@@ -119,7 +119,7 @@ def parent(embedded: Embedded) -> Parent:
     ids=["settled", "rejected", "compensated"],
 )
 @pytest.mark.parametrize("first", ["the wait", "the outcome"])
-def test_a_parent_hears_the_outcome(
+def test_a_parent_execution_gets_the_outcome_by_event(
     embedded: Embedded, parent: Parent, deposits: tuple[str, str], status: str, end: str, first: str
 ) -> None:
     payer, payee = (new_account(embedded, "someone", deposit) for deposit in deposits)
@@ -136,7 +136,7 @@ def test_a_parent_hears_the_outcome(
     assert not embedded.has_entered(waiting, "AskByKey")
 
 
-def test_a_parent_that_hears_no_event_asks_by_key(embedded: Embedded, parent: Parent) -> None:
+def test_a_parent_execution_that_hears_no_event_asks_by_key(embedded: Embedded, parent: Parent) -> None:
     request = new_request(embedded)
 
     with embedded.without_grants("PublishEvents", "events:PutEvents"):

@@ -55,7 +55,7 @@ def walked(embedded: Embedded, session: boto3.Session, path: str, member: str, *
         query["cursor"] = answer.content["cursor"]
 
 
-def test_a_reader_awaits_the_end_and_reads_statement_and_list(embedded: Embedded) -> None:
+def test_a_reader_waits_for_the_end_and_reads_a_statement(embedded: Embedded) -> None:
     payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
     first, *others = (new_request(embedded, payer=payer, payee=payee, amount="10.00") for _ in range(3))
     with reader(embedded) as shop, ThreadPoolExecutor(1) as pool:
@@ -84,7 +84,7 @@ def test_a_reader_awaits_the_end_and_reads_statement_and_list(embedded: Embedded
     assert (refused.status, refused.content["error"]) == (400, "InvalidRequest")
 
 
-def test_a_reader_walks_the_whole_journal_and_fails_without_s3(embedded: Embedded) -> None:
+def test_a_reader_walks_the_whole_journal_by_the_api(embedded: Embedded) -> None:
     payer, payee = new_account(embedded, "dora", "100.00"), new_account(embedded, "emil")
     key = (request := new_request(embedded, payer=payer, payee=payee))["key"]
     embedded.ended(embedded.run("SettlementStandardArn", request))
@@ -111,7 +111,7 @@ def test_a_reader_walks_the_whole_journal_and_fails_without_s3(embedded: Embedde
     assert (refused.status, refused.content["error"]) == (400, "InvalidRequest")
 
 
-def test_a_reader_neither_pays_nor_goes_past_the_door(embedded: Embedded) -> None:
+def test_a_reader_can_neither_pay_nor_bypass_the_api(embedded: Embedded) -> None:
     outputs = embedded.stack.outputs
     with reader(embedded) as shop, embedded.writes_nothing():
         posted = get(embedded, shop.session, "/settlements", "POST")
@@ -134,7 +134,7 @@ def test_a_reader_neither_pays_nor_goes_past_the_door(embedded: Embedded) -> Non
     assert {one.removesuffix("Exception") for one in ended} == {"AccessDenied"}
 
 
-def test_a_viewer_reads_by_the_api_and_a_stranger_cannot(embedded: Embedded) -> None:
+def test_a_viewer_reads_by_the_api_and_other_roles_cannot(embedded: Embedded) -> None:
     with of_kind(embedded, Kind.VIEWER) as vera:
         seen = get(embedded, vera.session, "/settlements?status=PROCESSING")
     with _role(embedded) as (_, arn):

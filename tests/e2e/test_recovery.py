@@ -31,7 +31,9 @@ def die(embedded: Embedded, state: str, machine: str, name: str, content: Any) -
 
 
 @pytest.mark.parametrize("state", FORWARD[1:])
-def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
+def test_a_settlement_whose_execution_died_continues_from_its_last_step(
+    embedded: Embedded, state: str
+) -> None:
     one = payment(embedded)
     die(embedded, state, "SettlementStandardArn", f"{one.key}-mine", one.request)
     assert one.row()["status"] == "PROCESSING"
@@ -48,7 +50,7 @@ def test_a_settlement_that_died_goes_on_from_where_it_stands(embedded: Embedded,
     assert embedded.conserved()
 
 
-def test_an_execution_dead_before_its_claim_leaves_nothing_to_recover(embedded: Embedded) -> None:
+def test_an_execution_that_dies_before_its_claim_leaves_nothing(embedded: Embedded) -> None:
     one = payment(embedded)
 
     die(embedded, "HoldFunds", "SettlementStandardArn", f"{one.key}-mine", one.request)
@@ -70,7 +72,7 @@ def test_a_killed_function_is_called_again_by_its_machine(embedded: Embedded, st
     assert embedded.entries(one.key) == sorted(STEPS)
 
 
-def test_a_reversal_that_died_before_it_began_is_decided_anew(embedded: Embedded) -> None:
+def test_a_reversal_that_died_before_beginning_is_decided_again(embedded: Embedded) -> None:
     """The payment is still in process: it meets the same refusal again and is reversed."""
     rich = new_account(embedded, "rich", "1000000.00")
     one = Payment(embedded, payment(embedded).request | {"payee": rich})
@@ -118,7 +120,7 @@ def ordered(embedded: Embedded, one: Stuck) -> str:
 
 
 @pytest.mark.parametrize("state", REVERSAL)
-def test_a_reversal_that_died_goes_on_from_where_it_stands(embedded: Embedded, state: str) -> None:
+def test_a_reversal_whose_execution_died_continues_from_its_last_step(embedded: Embedded, state: str) -> None:
     one = settled(embedded)
     one.pay_back()
     die_reversing(embedded, state, one)
@@ -153,7 +155,7 @@ def test_an_execution_that_died_entering_limbo_is_replaced(embedded: Embedded, s
     assert embedded.conserved()
 
 
-def test_reversals_wait_for_a_broken_functions_repair_not_a_person(
+def test_reversals_blocked_by_a_broken_function_complete_after_its_repair(
     embedded: Embedded,
 ) -> None:
     """As after a bad deployment: each call of each execution raises an error that no definition lists."""
@@ -173,7 +175,7 @@ def test_reversals_wait_for_a_broken_functions_repair_not_a_person(
     assert embedded.conserved()
 
 
-def test_a_reversal_that_runs_is_left_alone(embedded: Embedded) -> None:
+def test_recovery_leaves_a_running_reversal_alone(embedded: Embedded) -> None:
     one = settled(embedded)
     one.pay_back()
     with embedded.frozen("VoidHold"):

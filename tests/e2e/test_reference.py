@@ -12,7 +12,9 @@ LABELS = {"reference": "invoice 名前/7", "metadata": {"shop": "web", "cart": "
 
 
 @pytest.mark.parametrize("machine", ["express", "standard"])
-def test_a_requests_own_words_return_and_other_words_conflict(embedded: Embedded, machine: str) -> None:
+def test_a_requests_reference_is_returned_and_another_reference_conflicts(
+    embedded: Embedded, machine: str
+) -> None:
     request = new_request(embedded)
     start = ("start", "--machine", machine, "-", "--json")
 

@@ -130,7 +130,7 @@ class Shell:
         return Shell(self.embedded, **environment)
 
 
-def test_every_runbook_command_is_run_by_a_test_here() -> None:
+def test_every_command_of_the_runbooks_is_run_by_a_test() -> None:
     """A new heading with commands needs a test."""
     holding = set()
     for path in RUNBOOKS.glob("*.md"):
@@ -159,7 +159,7 @@ def test_every_runbook_command_is_run_by_a_test_here() -> None:
         ("complete", "SETTLED", 0, ("51.80", "7.72"), 0),
     ],
 )
-def test_limbo_is_understood_and_resolved_by_its_runbook(
+def test_a_case_of_limbo_is_resolved_by_following_its_runbook(
     embedded: Embedded, decision: str, status: str, code: int, balances: tuple[str, str], losses: int
 ) -> None:
     one = stuck(embedded)
@@ -190,7 +190,7 @@ def verify(shell: Shell, one: Stuck, runbook: str, status: str, code: int) -> No
     assert (proven, "\nconserved: " in sums) == (0, True), sums  # a slow one tells its progress below
 
 
-def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
+def test_a_case_of_limbo_is_resolved_by_plain_aws_calls(embedded: Embedded) -> None:
     one = stuck(embedded)
     shell = Shell(embedded, one.key)
 
@@ -204,7 +204,7 @@ def test_limbo_is_resolved_through_the_api_of_aws(embedded: Embedded) -> None:
     verify(shell, one, "limbo", "COMPENSATED", 4)
 
 
-def test_two_persons_resolve_limbo_by_its_runbook(embedded: Embedded, tmp_path: Path) -> None:
+def test_two_persons_resolve_a_case_by_following_its_runbook(embedded: Embedded, tmp_path: Path) -> None:
     one = stuck(embedded)
     shell = Shell(embedded, one.key)
 
@@ -260,7 +260,7 @@ def approver(embedded: Embedded) -> list[dict[str, Any]]:
     return [*routes(embedded, "write-off/approve"), reads]
 
 
-def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> None:
+def test_a_stalled_settlement_is_reversed_by_following_its_runbook(embedded: Embedded) -> None:
     request = new_request(embedded)
     one = Stuck(embedded, request["key"], request["payer"], request["payee"], shop="")
     assert "errorType" not in embedded.invoke("HoldFunds", request)  # and no execution runs it any further
@@ -275,7 +275,7 @@ def test_a_stalled_settlement_is_given_up_by_its_runbook(embedded: Embedded) -> 
     assert one.balances() == ("100.00", "0.00")
 
 
-def test_a_dead_compensation_is_driven_on_by_its_runbook(embedded: Embedded) -> None:
+def test_a_dead_compensation_continues_by_following_its_runbook(embedded: Embedded) -> None:
     one = stuck(embedded)
     embedded.stop(embedded.waiting(one.key))
     shell = Shell(embedded, one.key)
@@ -304,7 +304,9 @@ def test_a_dead_pager_is_found_by_its_runbook(embedded: Embedded) -> None:
     assert "pager-" in text
 
 
-def test_secrets_of_the_provider_are_put_by_its_runbook(embedded: Embedded, secrets_restored: None) -> None:
+def test_the_providers_secrets_are_set_by_following_the_runbook(
+    embedded: Embedded, secrets_restored: None
+) -> None:
     one, old = in_review(embedded), secret(embedded, SIGNING)["current"]
     api_key, new = secrets.token_hex(16), new_signing_secret()
     shell = Shell(embedded, one.key, KYC_API_KEY=api_key, KYC_SIGNING_SECRET=f"whsec_{new}")

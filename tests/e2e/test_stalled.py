@@ -36,7 +36,7 @@ def test_a_stalled_settlement_stays_in_flight_never_reported_as_done(
     assert embedded.conserved()
 
 
-def test_start_ends_with_1_and_the_reason_in_one_line(embedded: Embedded) -> None:
+def test_settle_start_exits_with_1_and_one_line_if_stalled(embedded: Embedded) -> None:
     request = new_request(embedded)
 
     with embedded.without_grants("ReleaseFunds"):

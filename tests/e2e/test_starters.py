@@ -36,7 +36,7 @@ def post(embedded: Embedded, who: Person, request: dict[str, Any], **headers: st
     return Answer(told.status_code, found, json.loads(told.text) if told.text else None)
 
 
-def test_a_starter_starts_waits_repeats_and_conflicts_and_pays_once(embedded: Embedded) -> None:
+def test_a_starter_pays_once_although_it_repeats_its_call(embedded: Embedded) -> None:
     request = new_request(embedded)
     with starter(embedded) as shop:
         accepted = post(embedded, shop, request)
@@ -54,7 +54,7 @@ def test_a_starter_starts_waits_repeats_and_conflicts_and_pays_once(embedded: Em
     assert paid_once(embedded, request)
 
 
-def test_a_starter_reads_nothing_and_no_reader_or_person_starts(embedded: Embedded) -> None:
+def test_a_starter_cannot_read_and_a_person_cannot_start(embedded: Embedded) -> None:
     request = new_request(embedded)
     with starter(embedded) as shop, of_kind(embedded, Kind.APPROVER) as pete, embedded.writes_nothing():
         read = get(embedded, shop.session, "/settlements?status=LIMBO")

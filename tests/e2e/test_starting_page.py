@@ -53,7 +53,9 @@ def ended(embedded: Embedded, upstream: Upstream, execution: str) -> dict[str, A
 # Express
 
 
-def test_express_tells_the_outcome_and_again_the_same(embedded: Embedded, express: Upstream) -> None:
+def test_express_returns_the_outcome_and_a_repeated_call_replays_it(
+    embedded: Embedded, express: Upstream
+) -> None:
     request = new_request(embedded, deadline_seconds=120)
 
     first, again = express.settle(request), express.settle(request)
@@ -72,7 +74,7 @@ def test_express_tells_the_outcome_and_again_the_same(embedded: Embedded, expres
     ],
     ids=str,
 )
-def test_express_refuses_in_words_and_leaves_all_as_it_was(
+def test_express_names_the_error_of_a_refused_request_changing_nothing(
     embedded: Embedded, express: Upstream, changes: dict[str, Any], words: tuple[str, str]
 ) -> None:
     request = new_request(embedded)
@@ -86,7 +88,9 @@ def test_express_refuses_in_words_and_leaves_all_as_it_was(
     assert paid_once(embedded, request)
 
 
-def test_after_a_lost_answer_express_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
+def test_repeating_an_express_start_after_a_lost_answer_replays_it(
+    embedded: Embedded, express: Upstream
+) -> None:
     request = new_request(embedded)
 
     with (
@@ -100,7 +104,9 @@ def test_after_a_lost_answer_express_is_asked_by_key(embedded: Embedded, express
     assert paid_once(embedded, request)
 
 
-def test_after_a_failed_execution_express_is_asked_by_key(embedded: Embedded, express: Upstream) -> None:
+def test_repeating_an_express_start_after_a_failed_execution_replays_it(
+    embedded: Embedded, express: Upstream
+) -> None:
     request = new_request(embedded)
     express.settle(request)
 
@@ -112,7 +118,7 @@ def test_after_a_failed_execution_express_is_asked_by_key(embedded: Embedded, ex
     assert (asked["status"], asked["replayed"]) == ("SETTLED", True)
 
 
-def test_express_waits_longer_than_an_execution_and_sends_it_once(express: Upstream) -> None:
+def test_the_express_client_outwaits_an_execution_and_never_retries(express: Upstream) -> None:
     config = express.step_functions.meta.config
 
     assert config.read_timeout > 300
@@ -141,7 +147,7 @@ def test_the_pages_example_runs_unchanged_on_the_embedded_aws(embedded: Embedded
 # Standard
 
 
-def test_standard_is_looked_at_until_it_has_ended(embedded: Embedded, standard: Upstream) -> None:
+def test_a_standard_execution_is_polled_until_it_ends(embedded: Embedded, standard: Upstream) -> None:
     request = new_request(embedded)
 
     first = ended(embedded, standard, standard.start(request))
@@ -152,7 +158,9 @@ def test_standard_is_looked_at_until_it_has_ended(embedded: Embedded, standard: 
     assert paid_once(embedded, request)
 
 
-def test_standard_refuses_in_words_and_leaves_all_as_it_was(embedded: Embedded, standard: Upstream) -> None:
+def test_standard_names_the_error_of_a_refused_request_changing_nothing(
+    embedded: Embedded, standard: Upstream
+) -> None:
     request = new_request(embedded)
     ended(embedded, standard, standard.start(request))
 
@@ -164,7 +172,9 @@ def test_standard_refuses_in_words_and_leaves_all_as_it_was(embedded: Embedded, 
     assert paid_once(embedded, request)
 
 
-def test_after_a_lost_answer_standard_is_started_again(embedded: Embedded, standard: Upstream) -> None:
+def test_repeating_a_standard_start_after_a_lost_answer_pays_once(
+    embedded: Embedded, standard: Upstream
+) -> None:
     request = new_request(embedded)
 
     with standard.losing_the_answer("step_functions", "StartExecution"), pytest.raises(ReadTimeoutError):
@@ -196,7 +206,7 @@ def another_machine(embedded: Embedded) -> Iterator[str]:
     embedded.step_functions.delete_state_machine(stateMachineArn=made["stateMachineArn"])
 
 
-def test_another_state_machine_starts_it_linked_and_again_the_same(embedded: Embedded) -> None:
+def test_another_state_machine_can_start_a_settlement_and_repeat_it(embedded: Embedded) -> None:
     """Each execution sends its own id with the same request."""
     request = new_request(embedded)
     machine, outcomes = embedded.step_functions, []
@@ -245,7 +255,7 @@ def test_a_message_is_settled_once_however_often_it_is_sent(embedded: Embedded, 
     assert paid_once(embedded, request)
 
 
-def test_a_refused_message_is_put_aside_with_its_reason(embedded: Embedded, queue: Upstream) -> None:
+def test_a_refused_message_is_dead_lettered_with_its_reason(embedded: Embedded, queue: Upstream) -> None:
     good = new_request(embedded)
     bad = good | {"amount": "84.20"}
 
@@ -259,7 +269,7 @@ def test_a_refused_message_is_put_aside_with_its_reason(embedded: Embedded, queu
     assert paid_once(embedded, good)
 
 
-def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: Upstream) -> None:
+def test_a_malformed_message_does_not_stop_the_one_beside_it(embedded: Embedded, queue: Upstream) -> None:
     request = new_request(embedded)
     malformed = {name: value for name, value in request.items() if name != "key"}
 
@@ -270,7 +280,7 @@ def test_a_message_beside_a_malformed_one_is_settled(embedded: Embedded, queue: 
     assert put_aside(embedded, malformed)["reason"].startswith("InvalidRequest: key: ")
 
 
-def test_a_request_sent_one_way_is_asked_for_in_another(embedded: Embedded, express: Upstream) -> None:
+def test_a_queued_payment_can_be_asked_for_by_express(embedded: Embedded, express: Upstream) -> None:
     request = new_request(embedded)
 
     with service(embedded, "The queue") as queue:

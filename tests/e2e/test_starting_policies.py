@@ -51,7 +51,7 @@ def attempts(embedded: Embedded, upstream: Upstream, body: str) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_policy_of_a_way_of_starting_allows_only_that(embedded: Embedded, way: str) -> None:
+def test_each_starting_policy_allows_only_its_own_way_of_starting(embedded: Embedded, way: str) -> None:
     request = new_request(embedded)
 
     with service(embedded, way) as upstream:

@@ -126,7 +126,7 @@ def of_new_code(embedded: Embedded, described: dict[str, Any]) -> bool:
     return any("claimed_on" in json.dumps(page["events"], default=str) for page in pages)
 
 
-def test_no_payment_meets_the_code_of_another_definition(tmp_path: Path) -> None:
+def test_a_running_payment_never_runs_code_of_another_version(tmp_path: Path) -> None:
     with embedded_aws() as embedded:
         embedded.up()
         embedded.schedule(enabled=False)  # recovery would hide a payment that has stalled

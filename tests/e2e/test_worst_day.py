@@ -24,11 +24,11 @@ def played() -> Iterator[Played]:
         yield day.played()
 
 
-def test_a_short_day_breaks_no_promise(played: Played) -> None:
+def test_a_short_day_of_provider_troubles_breaks_no_promise(played: Played) -> None:
     assert played.faults(seconds_max=inf) == [], played.table()  # how fast it is, is the benchmark's to say
 
 
-def test_the_day_has_had_all_its_troubles(played: Played) -> None:
+def test_all_planned_troubles_of_the_day_occurred(played: Played) -> None:
     assert list(played.began_at) == [hours.name for hours in DAY]
     assert len(played.payments) >= RATE * SECONDS * 0.9
     good = {

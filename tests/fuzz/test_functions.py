@@ -79,10 +79,10 @@ def test_hostile_input_is_answered_or_refused_by_name_without_writing(stage: Sta
 
 
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if name not in WIRED])
-def test_a_payload_of_no_definition_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
+def test_a_payload_outside_the_definition_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
     assert tried(stage, function, True, INPUTS // 10).total() >= INPUTS // 10
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_an_input_that_once_broke_a_claim_breaks_none(stage: Stage, case: Case) -> None:
+def test_an_input_that_broke_an_invariant_before_breaks_no_invariant(stage: Stage, case: Case) -> None:
     run(stage, case)

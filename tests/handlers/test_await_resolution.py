@@ -16,7 +16,7 @@ def waiting(token: str, execution: str = EXECUTION_ARN, case: int = 1) -> Row:
     return row | {"case": case, "token": token, "execution": execution}
 
 
-def test_the_last_waiting_execution_and_its_token_are_on_record(calls: Calls) -> None:
+def test_the_latest_waiting_execution_and_its_token_are_recorded(calls: Calls) -> None:
     calls.fall()
     others = calls.ledger.rows()
 
@@ -26,7 +26,7 @@ def test_the_last_waiting_execution_and_its_token_are_on_record(calls: Calls) ->
         assert calls.ledger.rows() == [*others, waiting(token, execution)]
 
 
-def test_a_case_closed_while_recording_its_token_is_still_named(calls: Calls) -> None:
+def test_a_token_recorded_after_its_case_closed_names_that_case(calls: Calls) -> None:
     """A reader compares the record's case with the open one. The token only wakes its execution."""
     calls.fall()
     calls.meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))

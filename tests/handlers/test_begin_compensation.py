@@ -41,7 +41,7 @@ UNCLAIMED = f"^input: compensate: the key {KEY} was never claimed$"
 
 
 @pytest.mark.parametrize("more", [{"owner": "execution-1"}, {"owner": None}, {}])
-def test_processing_is_taken_away_and_the_committed_steps_are_found(
+def test_begin_takes_over_processing_and_returns_the_committed_steps(
     calls: Calls, more: dict[str, Any]
 ) -> None:
     calls.after("HoldFunds")
@@ -74,7 +74,7 @@ REFUSED = {"Error": "AccountInLimbo", "Cause": "payer: the account is in LIMBO"}
 
 
 @pytest.mark.parametrize("owned", [True, False])
-def test_a_claimed_unheld_key_is_rejected_against_a_late_hold(calls: Calls, owned: bool) -> None:
+def test_a_claimed_key_without_a_hold_is_rejected(calls: Calls, owned: bool) -> None:
     owner = calls.claimed()
     before, others = calls.row(), calls.ledger.rows()
     calls.later()
@@ -93,7 +93,7 @@ def test_a_claimed_unheld_key_is_rejected_against_a_late_hold(calls: Calls, owne
             calls("HoldFunds", execution=owner)
 
 
-def test_a_claimed_key_of_another_owner_is_left_to_it(calls: Calls) -> None:
+def test_a_key_claimed_by_another_owner_is_left_alone(calls: Calls) -> None:
     calls.claimed()
 
     with calls.writes_nothing():
@@ -121,14 +121,14 @@ def test_a_settlement_of_another_owner_is_left_and_reported_finished(calls: Call
     assert calls.counted() == {"StepCalled": 1}
 
 
-def test_an_owner_leaves_a_settlement_in_review_to_its_verdict(in_review: Calls) -> None:
+def test_an_execution_does_not_reverse_its_settlement_during_a_review(in_review: Calls) -> None:
     with in_review.writes_nothing():
         assert in_review.begin(**MINE) == HELD | {"finished": True}
 
     assert in_review.decided(signed())[0] == 200
 
 
-def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls) -> None:
+def test_a_settlement_that_a_webhook_resumes_meanwhile_is_not_reversed(in_review: Calls) -> None:
     in_review.meanwhile(_dependencies.store, "update", lambda: in_review.decided(signed()))
 
     with pytest.warns(UserWarning, match="No application metrics"):  # the webhook has published all of them
@@ -145,7 +145,7 @@ def test_a_webhook_that_beats_a_reversal_is_not_reversed(in_review: Calls) -> No
     ("state", "message"), [(None, UNCLAIMED), ("HoldFunds", NO_CAUSE), ("ReleaseFunds", NO_CAUSE)]
 )
 @pytest.mark.parametrize("more", [{}, {"case": 1}, {"order": "reverse"}])
-def test_without_a_cause_no_settlement_in_flight_is_fenced(
+def test_a_call_without_a_cause_fences_no_settlement_in_flight(
     calls: Calls, state: str | None, message: str, more: dict[str, Any]
 ) -> None:
     if state:
@@ -200,7 +200,7 @@ def test_an_execution_without_a_name_is_refused_before_any_write(calls: Calls, e
         ("HoldFunds", STALLED_ORDER, HELD),
     ],
 )
-def test_a_settlement_is_reversed_on_order_with_the_person_recorded(
+def test_an_order_reverses_a_settlement_and_records_the_person(
     calls: Calls, state: str, order: dict[str, str], found: Row
 ) -> None:
     calls.after(state)
@@ -238,7 +238,7 @@ STUCK = RELEASED | {"in_limbo": True}
 
 
 @pytest.mark.parametrize("case", [1, 2])
-def test_a_decision_names_its_case_and_the_row_the_rest(calls: Calls, case: int) -> None:
+def test_an_orders_name_gives_the_case_not_the_decision(calls: Calls, case: int) -> None:
     calls.fall()
     for number in (1, 2):
         calls.limbo(calls.begin(calls.resolve("retry", case=number)))
@@ -251,7 +251,7 @@ def test_a_decision_names_its_case_and_the_row_the_rest(calls: Calls, case: int)
 
 
 @pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATED])
-def test_a_decision_that_finds_a_finished_settlement_is_passed_on(calls: Calls, status: Status) -> None:
+def test_a_decision_on_a_finished_settlement_is_passed_on(calls: Calls, status: Status) -> None:
     calls.fall()
     calls.alter(status=status, resolutions=1)
 
@@ -261,7 +261,7 @@ def test_a_decision_that_finds_a_finished_settlement_is_passed_on(calls: Calls, 
     assert found == RELEASED | {"finished": True, "case": 2, "resolution": {"case": 1}}
 
 
-def test_an_unrecorded_decision_is_refused_before_any_write(calls: Calls) -> None:
+def test_a_decision_that_is_not_recorded_is_refused_before_writing(calls: Calls) -> None:
     calls.fall()
     calls.alter(resolutions=1)
     calls.counted()
@@ -273,7 +273,7 @@ def test_an_unrecorded_decision_is_refused_before_any_write(calls: Calls) -> Non
     assert calls.counted() == {"StepCalled": 1, "ResolutionRefused": 1}
 
 
-def test_a_decision_on_other_content_is_a_conflict(calls: Calls) -> None:
+def test_a_decision_with_a_different_request_is_a_conflict(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
 

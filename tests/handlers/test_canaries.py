@@ -103,7 +103,7 @@ def test_no_answer_of_the_provider_leaks(calls: Calls, kyc: Stage, listened: Lis
     listened.check_no_leak()
 
 
-def test_no_change_of_the_circuit_leaks_the_question(calls: Calls, kyc: Stage, listened: Listened) -> None:
+def test_a_change_of_the_circuit_leaks_no_question(calls: Calls, kyc: Stage, listened: Listened) -> None:
     kyc.answers, kyc.bus = [DEAD], throttled("PutEvents")
 
     kyc.ledger.put(keys.circuit("kyc") | {"state": "CLOSED", "failure_count": FAILURES - 1})
@@ -155,7 +155,9 @@ def test_no_unusable_secret_leaks(calls: Calls, kyc: Stage, listened: Listened, 
     ],
     ids=str,
 )
-def test_no_refused_name_leaks(calls: Calls, kyc: Stage, listened: Listened, names: dict[str, Any]) -> None:
+def test_a_refused_party_name_is_not_leaked(
+    calls: Calls, kyc: Stage, listened: Listened, names: dict[str, Any]
+) -> None:
     """Checks the error, the log lines and the dead letter's reason."""
     refused = CANARY_WIRE | names
 
@@ -168,7 +170,7 @@ def test_no_refused_name_leaks(calls: Calls, kyc: Stage, listened: Listened, nam
 
 
 @needs("doors")
-def test_no_request_without_a_required_name_leaks_the_other(
+def test_a_request_lacking_one_name_does_not_leak_the_other(
     calls: Calls, kyc: Stage, listened: Listened
 ) -> None:
     calls.change_config(party_names="required")
@@ -237,7 +239,7 @@ def test_no_recovered_row_leaks(
 
 
 @needs("doors")
-def test_no_message_of_the_start_queue_leaks_at_any_end(calls: Calls, kyc: Stage, listened: Listened) -> None:
+def test_no_content_of_a_queued_message_is_leaked(calls: Calls, kyc: Stage, listened: Listened) -> None:
     new = CANARY_WIRE | {"key": "order-2026-000102"}
     bodies = [
         text(CANARY_WIRE | {"payee": "canary.x"}),
@@ -254,7 +256,7 @@ def test_no_message_of_the_start_queue_leaks_at_any_end(calls: Calls, kyc: Stage
     listened.check_no_leak()
 
 
-def test_the_reason_is_on_record_nevertheless(calls: Calls, kyc: Stage) -> None:
+def test_the_verdicts_reason_is_recorded_although_never_logged(calls: Calls, kyc: Stage) -> None:
     kyc.answers = [answered("APPROVED")]
 
     calls("VerifyKyc", CANARY_WIRE)
@@ -264,7 +266,7 @@ def test_the_reason_is_on_record_nevertheless(calls: Calls, kyc: Stage) -> None:
     assert (row["reason"], row["posted_at"]) == ("canary-reason: Maria Muster", CLAIMED_AT)
 
 
-def test_a_leak_would_be_noticed(calls: Calls, kyc: Stage, listened: Listened) -> None:
+def test_the_leak_detector_notices_a_leak(calls: Calls, kyc: Stage, listened: Listened) -> None:
     listened.to(lambda: calls("VerifyKyc", CANARY_WIRE))
     telemetry.logger.warning("canary-api-key-old")
     listened.to(lambda: None)

@@ -5,7 +5,7 @@ from tests.world.constants import CLAIMED_AT, LATER_AT, ORDER, REPLAYED, WIRE
 
 
 @pytest.mark.parametrize("fee", ["0.48", "0.00"])
-def test_the_first_call_settles_with_the_outcome_of_later_reports(calls: Calls, fee: str) -> None:
+def test_the_first_call_settles_and_returns_the_final_outcome(calls: Calls, fee: str) -> None:
     settlement = WIRE | {"fee": fee}
     calls.before("HoldFunds")
     calls.run("HoldFunds", "VerifyKyc", "ReleaseFunds", settlement=settlement)

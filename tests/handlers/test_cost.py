@@ -343,7 +343,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("arrange", "act", "expected"), CASES)
-def test_a_function_makes_no_needless_calls_or_write_units(
+def test_each_function_makes_only_the_expected_calls_and_write_units(
     calls: Calls,
     meter: Meter,
     arrange: Callable[[Calls], object],
@@ -358,7 +358,7 @@ def test_a_function_makes_no_needless_calls_or_write_units(
     assert meter.take() == expected
 
 
-def test_a_payment_that_the_provider_rejects_is_held_and_voided(calls: Calls, meter: Meter) -> None:
+def test_a_rejected_payment_costs_a_hold_and_a_void(calls: Calls, meter: Meter) -> None:
     calls.before("HoldFunds")
     calls.provider.answer = REJECTED
     meter.take()
@@ -374,7 +374,7 @@ def test_a_payment_that_the_provider_rejects_is_held_and_voided(calls: Calls, me
     assert meter.take() == (expected, 7 + 2 + 1 + 7, 1)
 
 
-def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, meter: Meter) -> None:
+def test_a_review_costs_three_calls_and_its_webhook_two(calls: Calls, meter: Meter) -> None:
     calls.before("VerifyKyc")
     calls.provider.answer = IN_REVIEW
     meter.take()
@@ -389,9 +389,7 @@ def test_a_review_costs_three_calls_and_its_end_two(calls: Calls, meter: Meter) 
 
 
 @needs("doors")
-def test_recovery_costs_partition_queries_and_two_calls_per_due_settlement(
-    calls: Calls, meter: Meter
-) -> None:
+def test_recovery_costs_partition_queries_and_two_calls_per_settlement(calls: Calls, meter: Meter) -> None:
     calls.after("HoldFunds")
     calls.receive(text(WIRE | {"key": "order-2026-000102"}))
     meter.take()

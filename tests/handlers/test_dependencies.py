@@ -34,16 +34,16 @@ print(json.dumps([made, gc.isenabled(), gc.get_freeze_count() > 10_000]))
 """
 
 
-def test_the_clock_knows_its_zone() -> None:
+def test_the_clock_is_in_utc() -> None:
     assert _dependencies.now().tzinfo is UTC
     assert _dependencies.now().utcoffset() == timedelta(0)
 
 
-def test_the_stage_config_is_the_deployments(config: StageConfig) -> None:
+def test_the_functions_config_equals_the_deployed_one(config: StageConfig) -> None:
     assert _dependencies.config == config
 
 
-def test_the_pager_config_is_the_deployments() -> None:
+def test_the_functions_pager_config_equals_the_deployed_one() -> None:
     assert _dependencies.pager == PagerConfig(
         runbook="docs/runbooks/limbo.md",
         stack=None,
@@ -53,7 +53,7 @@ def test_the_pager_config_is_the_deployments() -> None:
 
 
 @pytest.mark.parametrize("module", [f"handlers.{file.parent.name}.{file.stem}" for file in FILES])
-def test_a_function_starts_with_its_clients_and_sets_imports_aside(module: str) -> None:
+def test_a_function_starts_with_its_clients_and_freezes_its_imports(module: str) -> None:
     """Runs in a new process, to see all clients since the first import."""
     ended = subprocess.run([sys.executable, "-c", START, module], capture_output=True, text=True, check=True)
 
@@ -83,7 +83,7 @@ def test_a_lazy_client_used_by_many_threads_is_made_once(monkeypatch: pytest.Mon
     assert made == [("sqs", config)]
 
 
-def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_snapshot_gets_new_randomness_and_new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """SnapStart starts many environments from one memory: all would wait equally long."""
     closed = list[str]()
     monkeypatch.setattr(_dependencies.dynamodb, "close", lambda: closed.append("dynamodb"))
@@ -101,7 +101,7 @@ def test_a_restored_snapshot_gets_its_own_chance_and_connections(monkeypatch: py
     assert closed == ["dynamodb"] * 2
 
 
-def test_a_function_starts_without_the_hooks_of_snapshots() -> None:
+def test_a_function_starts_without_the_snapshot_module() -> None:
     """Lambda's Python has them, but not every Python that runs the functions."""
     code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.core.hold_funds"
 

@@ -17,7 +17,7 @@ def not_stuck(step: str) -> str:
 
 
 @pytest.mark.parametrize("stuck", STUCK_STEPS)
-def test_the_settlement_enters_limbo_and_its_stuck_account_is_blocked(calls: Calls, stuck: str) -> None:
+def test_entering_limbo_blocks_the_stuck_account(calls: Calls, stuck: str) -> None:
     found = calls.stuck(stuck)
     before = calls.row()
     accounts = {name: calls.account(name) for name in ("alice", "bob")}
@@ -58,7 +58,7 @@ def test_a_missing_account_does_not_stop_its_settlement_entering_limbo(
         calls.limbo(found, step=failed_step(stuck))
 
 
-def test_the_first_reason_stays(calls: Calls) -> None:
+def test_the_first_reason_of_a_case_stays(calls: Calls) -> None:
     found = calls.stuck()
     calls.limbo(found)
     calls.counted()
@@ -70,7 +70,7 @@ def test_the_first_reason_stays(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("case", [0, 1, 3])
-def test_only_the_next_case_is_opened(calls: Calls, case: int) -> None:
+def test_only_the_next_case_number_can_be_opened(calls: Calls, case: int) -> None:
     calls.fall()
     found = calls.begin(calls.resolve("retry"))
     calls.counted()
@@ -100,7 +100,7 @@ def test_a_committed_reversal_with_a_lost_answer_is_not_stuck(calls: Calls, step
 
 
 @pytest.mark.parametrize("step", ["fee", "release"])
-def test_a_silent_function_opens_a_case_for_a_reversed_step(calls: Calls, step: str) -> None:
+def test_a_case_is_opened_if_a_committed_step_keeps_failing(calls: Calls, step: str) -> None:
     """Otherwise the machine would return to it and fail again, endlessly."""
     calls.reverse(STATES[step], calls.reopened(STATES[step]))
     known = calls.begin()

@@ -241,7 +241,7 @@ def no_telltale(output: str) -> bool:
     return not [word for word in TELLTALES if word in output]
 
 
-def test_every_function_is_called_here() -> None:
+def test_this_table_calls_every_function() -> None:
     """Except those that need a server, a bucket or a check: test_reconcile_books.py, test_read_statements.py,
     checks/test_checks.py and tests/books/test_project_entries.py.
     """
@@ -296,7 +296,9 @@ def test_a_malformed_settlement_is_refused_and_writes_nothing(
         if name not in READS_BY_THE_KEY_ALONE and (repeated or name not in CLAIMING)
     ],
 )
-def test_other_content_is_refused_and_writes_nothing(calls: Calls, name: str, repeated: bool) -> None:
+def test_a_different_request_with_the_key_is_refused_writing_nothing(
+    calls: Calls, name: str, repeated: bool
+) -> None:
     case = CASES[name]
     calls.ledger.open("carol", 10_000)
     found = case.arrange(calls)
@@ -350,7 +352,7 @@ def test_an_unclaimed_key_is_fenced(calls: Calls, name: str) -> None:
 
 @pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("case", LOGGED.values(), ids=LOGGED)
-def test_every_line_has_key_step_execution_without_party_or_amount(
+def test_each_log_line_has_its_key_without_party_or_amount(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], case: Case
 ) -> None:
     found = case.arrange(calls)
@@ -374,7 +376,7 @@ def test_every_line_has_key_step_execution_without_party_or_amount(
 
 @pytest.mark.usefixtures("in_full")
 @pytest.mark.parametrize("name", [name for name, case in LOGGED.items() if case.needs])
-def test_a_refusal_by_a_row_is_logged_by_name_alone(
+def test_a_refused_call_logs_only_the_errors_name(
     calls: Calls, log: io.StringIO, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     case = LOGGED[name]

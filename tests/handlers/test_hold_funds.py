@@ -52,7 +52,7 @@ def test_the_first_call_claims_the_key_and_holds_the_amount(funded: Calls) -> No
     assert funded.counted() == {"StepCalled": 1, "Claimed": 1}
 
 
-def test_the_later_hold_of_a_claimed_key_changes_nothing_else(calls: Calls) -> None:
+def test_holding_an_already_claimed_key_changes_only_the_hold(calls: Calls) -> None:
     owner = calls.claimed()
     before = calls.row()
     calls.later()
@@ -67,7 +67,7 @@ def test_the_later_hold_of_a_claimed_key_changes_nothing_else(calls: Calls) -> N
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_a_refused_payer_is_named_and_leaves_the_claim_unchanged(calls: Calls, claimed: bool) -> None:
+def test_a_payer_who_cannot_pay_is_refused_keeping_the_claim(calls: Calls, claimed: bool) -> None:
     owner = calls.claimed() if claimed else "execution-1"
     calls.ledger.open("bob", 500)
     calls.ledger.open("alice", 4819)

@@ -45,7 +45,7 @@ def is_refused(call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("owner_epoch", [0, 2])
-def test_the_owner_gets_the_same_answer_again_without_another_hold(funded: Calls, owner_epoch: int) -> None:
+def test_a_repeated_call_of_the_owner_returns_the_same_hold(funded: Calls, owner_epoch: int) -> None:
     funded("HoldFunds")
     funded.alter(owner_epoch=owner_epoch)
     funded.later()
@@ -75,7 +75,9 @@ def test_a_retry_finds_a_commit_without_answer_and_moves_nothing(
 
 @pytest.mark.parametrize("owner_epoch", [0, 2])
 @pytest.mark.parametrize("claimed", [False, True])
-def test_no_other_execution_runs_the_settlement(calls: Calls, owner_epoch: int, claimed: bool) -> None:
+def test_another_execution_cannot_run_a_claimed_settlement(
+    calls: Calls, owner_epoch: int, claimed: bool
+) -> None:
     if claimed:
         calls.claimed()
     else:
@@ -90,7 +92,7 @@ def test_no_other_execution_runs_the_settlement(calls: Calls, owner_epoch: int, 
     assert calls.counted() == {"StepCalled": 1, "IdempotencyReplay": 1, "AlreadyClaimed": 1}
 
 
-def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> None:
+def test_only_its_own_execution_can_hold_a_queue_claimed_key(calls: Calls) -> None:
     owner = calls.claimed()
 
     with calls.writes_nothing(), pytest.raises(AlreadyClaimed):
@@ -105,7 +107,7 @@ def test_a_queue_claimed_key_is_held_by_its_execution_alone(calls: Calls) -> Non
 
 
 @pytest.mark.parametrize("state", [None, "HoldFunds", "ReleaseFunds"])
-def test_each_new_owner_may_run_and_earlier_owners_may_not(calls: Calls, state: str | None) -> None:
+def test_only_the_newest_owner_can_run_a_recovered_settlement(calls: Calls, state: str | None) -> None:
     owners = ["execution-1"]
     if state:
         calls.after(state)
@@ -156,7 +158,7 @@ def test_recovery_resumes_a_payment_whose_hold_never_got_an_answer(funded: Calls
     assert funded.account("alice")["available"] == 5180
 
 
-def test_the_first_error_is_raised_if_hold_and_claim_fail(funded: Calls) -> None:
+def test_the_holds_error_is_raised_if_the_claim_fails_too(funded: Calls) -> None:
     silent = StoreUnavailable("DynamoDB: ReadTimeoutError")
 
     with (
@@ -171,7 +173,7 @@ def test_the_first_error_is_raised_if_hold_and_claim_fail(funded: Calls) -> None
     assert funded("HoldFunds") == HELD
 
 
-def test_an_unanswered_hold_leaves_another_executions_claim_to_it(calls: Calls) -> None:
+def test_a_failed_hold_does_not_take_another_executions_claim(calls: Calls) -> None:
     owner = calls.claimed()
 
     with calls.writes_nothing():
@@ -195,7 +197,7 @@ def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls
     assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
 
 
-def test_refused_content_is_a_conflict_once_other_content_holds(calls: Calls) -> None:
+def test_a_refused_request_conflicts_once_another_holds_the_key(calls: Calls) -> None:
     """A refused hold claims nothing until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
@@ -213,7 +215,7 @@ def test_refused_content_is_a_conflict_once_other_content_holds(calls: Calls) ->
     assert calls.account("alice")["available"] == 0
 
 
-def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> None:
+def test_a_request_without_a_fee_matches_the_claimed_fee(funded: Calls) -> None:
     funded("HoldFunds", WIRE | {"fee": "1.00"})
 
     with funded.writes_nothing():
@@ -221,7 +223,7 @@ def test_an_omitted_fee_is_the_claimed_one_not_the_schedules(funded: Calls) -> N
 
 
 @needs("doors")
-def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(calls: Calls) -> None:
+def test_a_claimed_fee_stays_although_the_schedule_changes(calls: Calls) -> None:
     owner = calls.claimed(WITHOUT_FEE)
     calls.change_config(fee_basis_points=200)
 
@@ -234,7 +236,7 @@ def test_a_key_claimed_without_a_fee_keeps_its_claims_fee(calls: Calls) -> None:
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_keyless_request_gets_its_executions_key_if_optional(funded: Calls) -> None:
+def test_a_request_without_a_key_gets_its_executions_key(funded: Calls) -> None:
     first = funded("HoldFunds", NAMELESS, execution_arn=FIRST)
 
     key = "minted-" + hashlib.sha256(FIRST.encode()).hexdigest()[:32]
@@ -248,7 +250,7 @@ def test_a_keyless_request_gets_its_executions_key_if_optional(funded: Calls) ->
 
 @pytest.mark.usefixtures("optional_keys")
 @pytest.mark.parametrize("state", ["HoldFunds", "RejectSettlement"])
-def test_the_line_of_a_call_has_the_minted_key(
+def test_the_calls_log_line_has_the_minted_key(
     funded: Calls, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     funded(state, NAMELESS, execution_arn=FIRST, error=REFUSED)
@@ -258,7 +260,7 @@ def test_the_line_of_a_call_has_the_minted_key(
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_keyless_rejection_and_report_have_the_executions_key(calls: Calls) -> None:
+def test_rejection_and_report_use_the_same_minted_key(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
 
@@ -272,7 +274,7 @@ def test_a_keyless_rejection_and_report_have_the_executions_key(calls: Calls) ->
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls) -> None:
+def test_a_missing_key_is_counted_only_by_a_valid_hold(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
@@ -298,7 +300,7 @@ def test_only_the_hold_of_a_valid_request_counts_missing_keys(calls: Calls) -> N
         (NAMED, "execution-1", IdempotencyConflict, {}),  # the first request was not screened by these names
     ],
 )
-def test_a_nameless_hold_resumes_and_replays_where_names_are_required(
+def test_a_settlement_held_without_names_still_replays_where_required(
     funded: Calls, settlement: Any, execution: str, refusal: type[Exception], metrics: dict[str, int]
 ) -> None:
     """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""

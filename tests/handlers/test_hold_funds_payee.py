@@ -87,7 +87,9 @@ def test_nothing_is_held_for_a_payee_who_cannot_receive(
 @pytest.mark.parametrize(
     "account", [{"frozen_at": CLAIMED_AT}, {"limbo_cases": 1}, {"available": 100_000_000}]
 )
-def test_a_payee_who_may_receive_later_is_held_for(funded: Calls, account: dict[str, Any]) -> None:
+def test_money_is_held_for_a_payee_temporarily_unable_to_receive(
+    funded: Calls, account: dict[str, Any]
+) -> None:
     funded.ledger.open("bob", **{"available": 500, **account})
 
     assert funded("HoldFunds") == HELD
@@ -118,7 +120,7 @@ def test_a_malformed_payee_stops_a_first_hold(funded: Calls) -> None:
 
 
 @pytest.mark.parametrize(("account", "error"), REFUSED)
-def test_a_claimed_key_conflicts_even_if_another_payee_cannot_receive(
+def test_another_payee_is_a_conflict_even_if_unable_to_receive(
     funded: Calls, account: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     funded("HoldFunds")
@@ -129,7 +131,7 @@ def test_a_claimed_key_conflicts_even_if_another_payee_cannot_receive(
         funded("HoldFunds", WIRE | {"payee": "carol"})
 
 
-def test_a_payee_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) -> None:
+def test_a_payee_missing_from_a_stale_read_is_read_again(funded: Calls, reads: Reads) -> None:
     reads.lagging = [None]
 
     assert funded("HoldFunds") == HELD
@@ -137,7 +139,7 @@ def test_a_payee_opened_a_moment_ago_is_held_for(funded: Calls, reads: Reads) ->
     assert reads.made == ["lagging", "consistent"]
 
 
-def test_a_payee_opened_between_refusal_and_retry_is_held_for(calls: Calls) -> None:
+def test_a_payee_opened_before_the_second_read_is_accepted(calls: Calls) -> None:
     owner = calls.claimed()
     bob = calls.account("bob")
     calls.close("bob")
@@ -156,7 +158,7 @@ def test_an_environment_reads_a_payee_once_a_minute(
     assert reads.made == ["lagging", "lagging"]
 
 
-def test_a_closed_payee_is_refused_once_the_environment_has_forgotten(
+def test_a_closed_payee_is_refused_once_the_cache_has_expired(
     funded: Calls, pass_time: Callable[[float], None]
 ) -> None:
     funded("HoldFunds", another(1), execution="e-1")
@@ -169,7 +171,7 @@ def test_a_closed_payee_is_refused_once_the_environment_has_forgotten(
         funded("HoldFunds", another(3), execution="e-3")
 
 
-def test_no_refusal_is_remembered(calls: Calls, reads: Reads) -> None:
+def test_a_refused_payee_is_not_cached(calls: Calls, reads: Reads) -> None:
     calls.ledger.open("alice", 10_000)
     with pytest.raises(AccountNotFound):
         calls("HoldFunds")
@@ -180,7 +182,7 @@ def test_no_refusal_is_remembered(calls: Calls, reads: Reads) -> None:
     assert reads.made == ["lagging", "consistent", "lagging"]
 
 
-def test_a_payee_is_remembered_in_its_own_currency_alone(funded: Calls) -> None:
+def test_a_cached_payee_counts_only_in_its_own_currency(funded: Calls) -> None:
     funded.ledger.open("dora", 10_000, "USD")
     funded("HoldFunds")
 
@@ -188,9 +190,7 @@ def test_a_payee_is_remembered_in_its_own_currency_alone(funded: Calls) -> None:
         funded("HoldFunds", another(1, payer="dora", currency="USD"))
 
 
-def test_an_environment_remembers_a_bounded_number_of_payees(
-    funded: Calls, reads: Reads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_of_payees_is_bounded(funded: Calls, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_payee, "REMEMBERED_MAX", 2)
     for name in ("carol", "dora"):
         funded.ledger.open(name, 0)
@@ -202,7 +202,7 @@ def test_an_environment_remembers_a_bounded_number_of_payees(
     assert len(_payee._remembered) <= 2
 
 
-def test_an_unanswered_payee_read_claims_the_key_for_a_retry(funded: Calls) -> None:
+def test_a_failed_read_of_the_payee_claims_the_key(funded: Calls) -> None:
     unreachable = StoreUnavailable("DynamoDB: ReadTimeoutError")
 
     with funded.fails("account", unreachable), pytest.raises(StoreUnavailable) as raised:

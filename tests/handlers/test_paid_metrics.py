@@ -9,13 +9,13 @@ from tests.world.templates import PROJECT
 MODEL = tomllib.loads((PROJECT / "benchmarks/prices.toml").read_text())["model"]
 
 
-def test_an_idle_stage_reports_as_many_as_the_model_says(calls: Calls) -> None:
+def test_an_idle_stage_reports_as_many_metrics_as_modelled(calls: Calls) -> None:
     calls.recover()
 
     assert len(calls.counted()) == MODEL["idle_metrics"]
 
 
-def test_payments_report_as_many_more_as_the_model_says(calls: Calls) -> None:
+def test_payments_add_as_many_metrics_as_modelled(calls: Calls) -> None:
     calls.recover()
     idle = calls.counted()
     calls.after(FORWARD[-1])

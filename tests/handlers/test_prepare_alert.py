@@ -47,7 +47,7 @@ def test_the_alert_names_the_stuck_step_and_the_next_command(stuck: Calls) -> No
 
 
 @pytest.mark.parametrize(("alerts", "wait_seconds"), [(1, 3600), (5, 57_600), (100_000, 86_400)])
-def test_a_machine_without_a_decision_alerts_again_and_waits_longer(
+def test_alerts_repeat_with_longer_waits_until_a_decision(
     stuck: Calls, alerts: int, wait_seconds: int
 ) -> None:
     timed_out = {"error": {"Error": "States.Timeout", "Cause": "x"}, "put": {"FailedEntryCount": 0}}
@@ -82,14 +82,12 @@ def test_the_alert_of_a_second_case_has_its_own_number(calls: Calls) -> None:
         ({"Error": "E" * 101, "Cause": "x" * 501}, f"{'E' * 100}: {'x' * 500}"),
     ],
 )
-def test_an_alert_tells_why_a_decision_was_refused_or_stopped(
-    stuck: Calls, error: dict[str, str], refused: str
-) -> None:
+def test_an_alert_says_why_a_decision_was_refused(stuck: Calls, error: dict[str, str], refused: str) -> None:
     given: dict[str, Any] = STATE | {"alerts": 0, "resolution": {"decision": "retry"}, "error": error}
 
     assert stuck.alert(given) == STATE | {"alert": ALERT | {"refused": refused}}
 
 
-def test_the_alert_tells_the_claimed_content_not_the_callers(stuck: Calls) -> None:
+def test_the_alert_shows_the_claimed_request_not_the_callers(stuck: Calls) -> None:
     for other in OTHER_CONTENT:
         assert stuck.alert({"settlement": other, "alerts": 0})["alert"] == ALERT

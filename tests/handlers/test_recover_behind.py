@@ -44,7 +44,7 @@ def pauses(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 # Deadlines
 
 
-def test_a_settlement_first_seen_after_its_deadline_still_settles(calls: Calls) -> None:
+def test_a_settlement_found_only_after_its_deadline_still_settles(calls: Calls) -> None:
     held(calls)
     before = calls.row()
 
@@ -71,7 +71,7 @@ THROTTLED = ["ThrottlingException", "ExecutionLimitExceeded"]
 
 
 @pytest.mark.parametrize("code", THROTTLED)
-def test_a_settlement_starts_on_express_if_standard_has_no_room(
+def test_recovery_starts_an_express_execution_if_standard_is_throttled(
     calls: Calls, pauses: list[float], code: str
 ) -> None:
     held(calls)
@@ -91,9 +91,7 @@ def test_a_settlement_starts_on_express_if_standard_has_no_room(
 @pytest.mark.parametrize(
     "failure", [unanswered(), Died(), client_error("StartExecution", "AccessDeniedException")]
 )
-def test_a_standard_start_that_failed_otherwise_starts_nothing_on_express(
-    calls: Calls, failure: BaseException
-) -> None:
+def test_another_failure_of_standard_starts_nothing_on_express(calls: Calls, failure: BaseException) -> None:
     held(calls)
     calls.later(seconds=30)
     calls.step_functions.refusing[STANDARD] = failure
@@ -138,7 +136,7 @@ def test_a_throttled_express_start_is_repeated_under_the_same_name(
         (reversing, 1, [COMPENSATION] * 5),
     ],
 )
-def test_a_settlement_whose_start_stays_throttled_is_due_as_before(
+def test_a_settlement_whose_start_is_always_throttled_stays_due(
     calls: Calls, pauses: list[float], put: Callable[[Calls], None], minutes: int, asked: list[str]
 ) -> None:
     put(calls)
@@ -160,7 +158,7 @@ def test_a_settlement_whose_start_stays_throttled_is_due_as_before(
     assert (started, name) == (asked[0], f"{KEY}-{'r' if put is held else 'c'}2-{NONCE}")
 
 
-def test_a_deadline_waits_for_an_owner_without_a_granted_start(calls: Calls) -> None:
+def test_the_deadline_is_extended_while_no_start_is_granted(calls: Calls) -> None:
     held(calls)
     calls.step_functions.failing["start_execution"] = START
     for minute in (1, 14, 20, 40):
@@ -195,7 +193,7 @@ def test_a_throttled_alert_is_sent_again_after_the_pause(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("put", [reversing, limbo])
-def test_a_settlement_whose_execution_description_is_throttled_stays_due(
+def test_a_settlement_stays_due_if_describing_its_execution_is_throttled(
     calls: Calls, put: Callable[[Calls], None]
 ) -> None:
     put(calls)
@@ -214,7 +212,9 @@ def test_a_settlement_whose_execution_description_is_throttled_stays_due(
     assert calls.step_functions.started == [compensated()]
 
 
-def test_an_instant_refusal_to_a_person_leaves_the_settlement_due(calls: Calls, pauses: list[float]) -> None:
+def test_a_throttled_recover_order_fails_at_once_and_changes_nothing(
+    calls: Calls, pauses: list[float]
+) -> None:
     held(calls)
     due = calls.row()["gsi1sk"]
     calls.step_functions.failing["start_execution"] = START
@@ -228,7 +228,7 @@ def test_an_instant_refusal_to_a_person_leaves_the_settlement_due(calls: Calls, 
 # The pace
 
 
-def test_a_run_begins_its_looks_evenly_at_its_pace(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_spaces_its_starts_evenly(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine pauses for ten looks, each until the next tenth of a second."""
     claim(calls)
     copies(calls, 9)
@@ -261,7 +261,7 @@ def test_threads_share_one_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(paused) == [0.5 * turn for turn in range(1, 8)]
 
 
-def test_time_that_was_not_used_is_no_credit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_time_earns_no_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """A burst would meet the quota of Step Functions when it is needed most."""
     paused: list[float] = []
     moments = [NOW, NOW + timedelta(seconds=60), NOW + timedelta(seconds=60)]
@@ -286,7 +286,7 @@ def test_settlements_are_looked_at_in_parallel_and_answered_in_order() -> None:
     assert _workers.each(look, range(_workers.THREADS)) == [-n for n in range(_workers.THREADS)]
 
 
-def test_each_thread_counts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_never_count_metrics_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Powertools reads, changes and writes its metrics: concurrent threads would lose a count."""
 
     together, met = Barrier(2), list[bool]()

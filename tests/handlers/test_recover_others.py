@@ -36,7 +36,7 @@ UNAVAILABLE = StoreUnavailable("DynamoDB: ThrottlingException")
         ({"hold_at": None}, "MalformedRow"),
     ],
 )
-def test_an_unprocessable_row_is_deferred_and_the_others_are_recovered(
+def test_a_malformed_row_is_deferred_and_others_are_recovered(
     calls: Calls, log: io.StringIO, poison: dict[str, Any], error: str
 ) -> None:
     calls.after("HoldFunds")
@@ -55,7 +55,7 @@ def test_an_unprocessable_row_is_deferred_and_the_others_are_recovered(
     assert not_recovered(log) == [(KEY, error)]
 
 
-def test_a_settlement_with_a_malformed_age_is_recovered_too(calls: Calls) -> None:
+def test_a_settlement_with_a_malformed_claim_time_is_recovered_too(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.alter(gsi1sk=AT_THE_HEAD, claimed_at="yesterday")
     all_overdue(calls, calls.later)
@@ -139,7 +139,7 @@ def test_a_row_that_cannot_be_deferred_delays_no_other(calls: Calls, monkeypatch
     assert (recovered(calls.step_functions), calls.counted()["NotRecovered"]) == (True, 1)
 
 
-def test_a_start_refused_for_one_does_not_stop_the_others(calls: Calls) -> None:
+def test_one_refused_start_does_not_stop_other_settlements(calls: Calls) -> None:
     all_overdue(calls, calls.later)
     failing = chain([True], repeat(False))
 
@@ -159,7 +159,7 @@ def test_a_start_refused_for_one_does_not_stop_the_others(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("poison", [{"owner_epoch": None}, {"gsi1sk": "0"}, {"owner": None}])
-def test_an_unprocessable_case_of_limbo_delays_no_other(calls: Calls, poison: dict[str, Any]) -> None:
+def test_a_malformed_case_of_limbo_delays_no_other(calls: Calls, poison: dict[str, Any]) -> None:
     calls.fall()
     calls.ledger.put(calls.row() | keys.settlement(OTHER_KEYS[0]))
     calls.alter(**poison)
@@ -170,9 +170,7 @@ def test_an_unprocessable_case_of_limbo_delays_no_other(calls: Calls, poison: di
     assert counted["LimboOpen"] == 2
 
 
-def test_resumed_reversed_and_alerted_settlements_have_metrics_of_their_own(
-    calls: Calls, log: io.StringIO
-) -> None:
+def test_each_kind_of_recovery_has_its_own_metric(calls: Calls, log: io.StringIO) -> None:
     calls.fall()
     for key, changes in ((OTHER_KEYS[0], {"status": "COMPENSATING"}), (OTHER_KEYS[1], {})):
         calls.ledger.put(claim(calls, key) | changes)

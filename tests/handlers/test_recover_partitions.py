@@ -49,7 +49,7 @@ def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_a_run_lists_its_partition_and_limbos_run_all_heads(
+def test_each_run_lists_its_partition_and_limbos_also_every_head(
     calls: Calls, listing: Callable[[Listing], None], partition: str
 ) -> None:
     asked: list[tuple[str, str, int]] = []
@@ -71,7 +71,7 @@ def test_a_run_lists_its_partition_and_limbos_run_all_heads(
         assert asked == [(partition, now, 10_000)]
 
 
-def test_the_partitions_are_those_of_the_index() -> None:
+def test_recoverys_partitions_are_those_of_the_index() -> None:
     listed = {keys.in_flight_index(f"order-2026-{number:06}", "")["gsi1pk"] for number in range(100)}
 
     assert set(PARTITIONS) == listed | {keys.limbo_index("")["gsi1pk"]}
@@ -150,7 +150,7 @@ def test_a_partition_that_cannot_be_listed_publishes_no_age(
     assert calls.counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
 
 
-def test_recovery_is_as_late_as_any_partitions_longest_due_settlement(calls: Calls) -> None:
+def test_recoverys_lag_is_that_of_the_longest_due_settlement(calls: Calls) -> None:
     """The LIMBO run reports it, because a partition whose own run never begins would be silent."""
     for number, key in enumerate(OTHER_KEYS):
         calls.ledger.put(claim(calls, key) | {"gsi1sk": f"2026-11-20T12:{30 - number}:00.000Z"})
@@ -192,7 +192,7 @@ def test_rows_that_cannot_be_recovered_do_not_block_the_rest(calls: Calls) -> No
 
 
 @pytest.mark.parametrize("number", [CASES_MAX, CASES_MAX + 1, 2 * CASES_MAX + 50])
-def test_every_case_of_limbo_is_counted_and_seen_within_minutes(
+def test_every_case_of_limbo_is_visited_within_minutes(
     calls: Calls, listing: Callable[[Listing], None], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     calls.fall()
@@ -224,7 +224,7 @@ def test_every_case_of_limbo_is_counted_and_seen_within_minutes(
     assert len(looked_at) == number
 
 
-def test_each_run_begins_at_a_random_case_of_limbo() -> None:
+def test_each_run_begins_with_a_random_case() -> None:
     """A fixed stride would always leave out a case, for some number of cases."""
     assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}
 
@@ -275,7 +275,7 @@ def test_the_settlements_that_are_due_for_longest_come_first(calls: Calls, one_t
 @pytest.mark.parametrize(
     ("hours_left", "counted_as"), [(1.01, 0), (0.99, 1), (0.26, 1), (0.24, 0), (-0.1, 0)]
 )
-def test_a_review_counts_60_to_15_minutes_before_its_end(
+def test_a_review_is_counted_only_shortly_before_its_end(
     in_review: Calls, hours_left: float, counted_as: int
 ) -> None:
     """A review that ends sooner looks like a due settlement in the index."""
@@ -289,7 +289,7 @@ def test_a_review_counts_60_to_15_minutes_before_its_end(
     assert in_review.row() == before
 
 
-def test_no_other_settlement_in_flight_is_taken_for_a_review(calls: Calls) -> None:
+def test_no_other_settlement_in_flight_is_counted_as_review(calls: Calls) -> None:
     """Checks each minute of an hour: recovery lists it repeatedly for its next look."""
     claim(calls)
     for minute in range(0, 61, 4):
@@ -299,7 +299,7 @@ def test_no_other_settlement_in_flight_is_taken_for_a_review(calls: Calls) -> No
         assert calls.counted()["ReviewsEnding"] == 0
 
 
-def test_a_stage_first_looking_after_an_hour_counts_no_reviews(in_review: Calls) -> None:
+def test_reviews_are_not_counted_if_recovery_begins_after_an_hour(in_review: Calls) -> None:
     in_review.change_config(recover_after_seconds=3600)
     in_review.later(hours=23.5)
     in_review.counted()

@@ -26,7 +26,7 @@ def test_a_reversal_without_a_running_execution_gets_a_new_one(calls: Calls, end
     assert counted == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=30)
 
 
-def test_a_running_reversal_is_deferred_and_found_once_dead(calls: Calls) -> None:
+def test_a_running_reversal_is_deferred_until_its_execution_ends(calls: Calls) -> None:
     reversing(calls)
     calls.step_functions.add(FIRST)
     before = calls.row()
@@ -115,7 +115,7 @@ def test_a_limbo_case_with_a_running_execution_is_only_counted(
     ("machine", "described"),
     [("Compensation", True), ("CompensationOfBefore", False), ("Compensatio", False)],
 )
-def test_an_execution_of_a_deleted_machine_is_not_asked_about(
+def test_recovery_does_not_describe_an_execution_of_a_deleted_machine(
     calls: Calls, machine: str, described: bool
 ) -> None:
     limbo(calls)
@@ -128,7 +128,7 @@ def test_an_execution_of_a_deleted_machine_is_not_asked_about(
     assert calls.step_functions.described == [FIRST, *([waiting] if described else [])]
 
 
-def test_an_execution_waiting_for_an_earlier_case_does_not_count(calls: Calls) -> None:
+def test_an_execution_that_waits_for_an_earlier_case_is_ignored(calls: Calls) -> None:
     """Its row stays until the next execution waits."""
     limbo(calls)
     waited = execution("one-that-waited")
@@ -185,7 +185,7 @@ def test_a_decided_case_is_resumed_only_if_its_execution_died(calls: Calls) -> N
     assert calls.counted() == run(RecoveredByCompensation=1, Recoveries=1, OldestInFlightSeconds=90)
 
 
-def test_a_reversal_stuck_again_after_a_decision_alerts_at_once(calls: Calls) -> None:
+def test_a_reversal_stuck_again_is_alerted_at_once(calls: Calls) -> None:
     limbo(calls)
     calls.later(hours=1)
     calls.recover()
@@ -197,9 +197,7 @@ def test_a_reversal_stuck_again_after_a_decision_alerts_at_once(calls: Calls) ->
     assert calls.step_functions.names == [f"{KEY}-c1-{NONCE}", f"{KEY}-c2-{NONCE}"]
 
 
-def test_a_lagging_index_alerts_about_no_settlement_out_of_limbo(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stale_index_causes_no_alert_after_limbo(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     limbo(calls)
     freeze_index(calls, monkeypatch)
     calls.alter(status="COMPENSATING", gsi1pk=keys.in_flight_partition(2))

@@ -35,7 +35,7 @@ REVIEW_OVER = {"Error": "DeadlineExceeded", "Cause": "recover: the review has no
         ("ReleaseFunds", {"days": 2}, "2026-11-22T12:01:00.123Z"),
     ],
 )
-def test_a_new_owner_resumes_a_settlement_released_or_in_time(
+def test_recovery_resumes_a_settlement_before_its_deadline_or_after_release(
     calls: Calls, state: str, by: dict[str, float], next_look: str
 ) -> None:
     calls.after(state)
@@ -97,7 +97,7 @@ def test_a_settlement_in_review_is_reversed_only_after_the_review(in_review: Cal
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_the_next_owner_resumes_a_settlement_whose_verdict_started_nothing(
+def test_recovery_resumes_a_settlement_whose_verdict_started_no_execution(
     in_review: Calls, decision: str
 ) -> None:
     in_review.step_functions.failing["start_execution"] = throttled("StartExecution")
@@ -118,7 +118,7 @@ def test_the_next_owner_resumes_a_settlement_whose_verdict_started_nothing(
     ("put", "minutes", "names"),
     [(held, 1, ["r1", "r2"]), (overdue, 15, ["c1", "c2"])],
 )
-def test_a_failed_or_lost_start_is_found_again(
+def test_recovery_retries_a_start_that_failed_or_was_lost(
     calls: Calls,
     failure: BaseException,
     loses_answers: bool,
@@ -163,7 +163,7 @@ def test_a_failed_or_lost_start_is_found_again(
         (limbo, 1, "c1"),
     ],
 )
-def test_of_two_interleaved_runs_one_starts(
+def test_two_interleaved_runs_start_one_execution(
     calls: Calls, method: str, after: bool, put: Callable[[Calls], None], minutes: int, name: str
 ) -> None:
     put(calls)
@@ -187,7 +187,7 @@ def test_of_two_interleaved_runs_one_starts(
     ],
     ids=str,
 )
-def test_an_index_that_lags_behind_decides_nothing(
+def test_nothing_is_decided_by_a_stale_index(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, since: dict[str, Any]
 ) -> None:
     overdue(calls)

@@ -84,7 +84,7 @@ def test_a_queue_claimed_key_is_rejected_by_its_own_execution(calls: Calls) -> N
     assert calls.counted() == {"StepCalled": 1, "Rejected": 1}
 
 
-def test_a_key_another_execution_claimed_since_is_left_to_it(calls: Calls) -> None:
+def test_a_key_claimed_meanwhile_by_another_execution_is_not_rejected(calls: Calls) -> None:
     error = refused_hold(calls)
     owner = calls.claimed()
     calls.counted()
@@ -98,7 +98,7 @@ def test_a_key_another_execution_claimed_since_is_left_to_it(calls: Calls) -> No
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_rejection_of_another_execution_is_only_a_replay(calls: Calls, held: bool) -> None:
+def test_another_executions_rejection_is_reported_as_a_replay(calls: Calls, held: bool) -> None:
     """Two executions of one request: both holds were refused, or one was not."""
     if held:
         calls.after("HoldFunds")
@@ -118,7 +118,7 @@ def test_a_rejection_of_another_execution_is_only_a_replay(calls: Calls, held: b
     assert calls.counted() == {"StepCalled": 2, "AlreadyClaimed": 1}
 
 
-def test_a_tombstone_of_a_compensation_is_not_this_executions_outcome(calls: Calls) -> None:
+def test_a_compensations_tombstone_is_not_returned_as_rejection(calls: Calls) -> None:
     error = refused_hold(calls)
     calls.begin(error=error)
 
@@ -126,7 +126,7 @@ def test_a_tombstone_of_a_compensation_is_not_this_executions_outcome(calls: Cal
         calls("RejectSettlement", error=error)
 
 
-def test_a_hold_between_claim_and_rejection_is_not_rejected(calls: Calls) -> None:
+def test_a_claim_that_was_held_meanwhile_is_not_rejected(calls: Calls) -> None:
     """A slow try of the same execution: Lambda has ended its call, and the payer now has funds."""
     owner = calls.claimed()
     calls.meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
@@ -137,7 +137,7 @@ def test_a_hold_between_claim_and_rejection_is_not_rejected(calls: Calls) -> Non
     assert (calls.row()["status"], calls.row()["escrow"]) == ("PROCESSING", 4820)
 
 
-def test_a_rejection_fills_an_omitted_fee_by_schedule_or_claim(calls: Calls) -> None:
+def test_an_omitted_fee_is_taken_from_claim_or_schedule(calls: Calls) -> None:
     calls("RejectSettlement", WIRE | {"fee": "1.00"}, error=SPENT)
 
     with calls.writes_nothing():

@@ -55,7 +55,7 @@ REVERSED = {
 }
 
 
-def test_a_queue_claimed_key_is_reported_with_nothing_held(calls: Calls) -> None:
+def test_a_key_that_is_only_claimed_is_reported_without_escrow(calls: Calls) -> None:
     owner = calls.claimed()
 
     with calls.writes_nothing():
@@ -76,7 +76,7 @@ def test_a_report_says_whether_the_caller_ran_the_settlement(
     assert calls.report(**more) == HELD | {"replayed": replayed}
 
 
-def test_a_report_has_the_key_of_any_valid_request_form(calls: Calls) -> None:
+def test_an_equivalent_request_gets_the_same_report(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     for request in (WIRE | {"amount": "48.2"}, WITHOUT_FEE):
@@ -84,7 +84,7 @@ def test_a_report_has_the_key_of_any_valid_request_form(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"in_review": STOPPED}, {"error": REJECTED_BY_KYC}])
-def test_a_keyless_settlement_is_reported_by_its_holds_key(
+def test_a_keyless_settlement_is_reported_by_its_minted_key(
     calls: Calls, capsys: pytest.CaptureFixture[str], more: dict[str, Any]
 ) -> None:
     """The stage requires keys by now, but the hold was made, and the caller must learn of it."""
@@ -105,7 +105,7 @@ def test_a_keyless_settlement_is_reported_by_its_holds_key(
     assert report == HELD | {"key": key} | status
 
 
-def test_the_settlement_in_the_state_counts_before_the_request(calls: Calls) -> None:
+def test_the_report_uses_the_machines_settlement_before_the_request(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     other = WIRE | {"key": "order-2026-000202"}
@@ -132,7 +132,7 @@ def report_of(calls: Calls, request: Any, state: Any) -> Any:
         ("ReleaseFunds", "execution-1", RELEASED),
     ],
 )
-def test_a_failed_settlement_reports_compensating_if_compensation_will_begin(
+def test_a_failed_execution_reports_compensating_before_the_compensation_begins(
     calls: Calls, state: str, execution: str, outcome: dict[str, Any]
 ) -> None:
     """The error stopped this execution, which has started the compensation."""
@@ -143,9 +143,7 @@ def test_a_failed_settlement_reports_compensating_if_compensation_will_begin(
 
 
 @pytest.mark.parametrize("decided", [False, True])
-def test_a_settlement_awaiting_review_or_another_owner_is_reported_unchanged(
-    in_review: Calls, decided: bool
-) -> None:
+def test_a_settlement_in_review_or_taken_over_is_reported_unchanged(in_review: Calls, decided: bool) -> None:
     if decided:
         in_review.decided(signed(decision="REJECTED", reason="canary-reason"))
 
@@ -155,7 +153,7 @@ def test_a_settlement_awaiting_review_or_another_owner_is_reported_unchanged(
     assert "canary" not in str(in_review.report(execution=OWNER, error=REJECTED_BY_KYC))
 
 
-def test_a_compensating_answer_gives_the_same_reason_as_the_row(calls: Calls) -> None:
+def test_the_report_before_compensation_gives_the_rows_later_reason(calls: Calls) -> None:
     """An Express execution reports before the compensation begins, its replay afterwards."""
     calls.before("ReleaseFunds")
     calls.ledger.open("bob", 100_000_000)
@@ -171,7 +169,7 @@ def test_a_compensating_answer_gives_the_same_reason_as_the_row(calls: Calls) ->
     assert calls.report(**REPLAYED) == report | {"replayed": True}
 
 
-def test_a_report_has_the_claimed_content_and_not_the_callers(calls: Calls) -> None:
+def test_the_report_shows_the_claimed_request_not_the_callers(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     for other in OTHER_CONTENT:

@@ -23,7 +23,7 @@ def notice(decision: str, case: int = 1, at: str = CLAIMED_AT) -> dict[str, Any]
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("named", [{"case": 1}, {}, {"case": None}, None, "done", {"by": "eve"}])
-def test_the_notice_is_of_the_decision_on_record(calls: Calls, decision: str, named: Any) -> None:
+def test_the_notice_announces_the_recorded_decision(calls: Calls, decision: str, named: Any) -> None:
     calls.fall()
     calls.decide(decision)
 
@@ -36,7 +36,7 @@ def test_the_notice_is_of_the_decision_on_record(calls: Calls, decision: str, na
 @pytest.mark.parametrize(
     "forged", [{**ORDER, "decision": "write-off"}, {"case": 1, **ORDER, "decision": "complete"}, {}, "yes"]
 )
-def test_a_holder_of_the_token_decides_nothing(calls: Calls, forged: Any) -> None:
+def test_the_tokens_holder_cannot_forge_a_decision(calls: Calls, forged: Any) -> None:
     calls.fall()
 
     message = f"^resolve: case 1 of {KEY} is not decided$"
@@ -44,7 +44,7 @@ def test_a_holder_of_the_token_decides_nothing(calls: Calls, forged: Any) -> Non
         calls("ResolveLimbo", resolution=forged, case=1)
 
 
-def test_an_orders_name_means_its_case_not_the_machines(calls: Calls) -> None:
+def test_the_orders_case_number_selects_the_announced_decision(calls: Calls) -> None:
     calls.fall()
     first = calls.resolve("retry")
     calls.limbo(calls.begin(first))
@@ -65,7 +65,7 @@ def test_a_case_that_is_no_number_is_refused(calls: Calls, case: Any) -> None:
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_the_next_execution_with_its_name_announces_a_missed_decision(calls: Calls, decision: str) -> None:
+def test_an_execution_named_after_the_order_announces_a_missed_decision(calls: Calls, decision: str) -> None:
     calls.fall()
     first = calls.resolve(decision)
     found = calls.begin(order="resolve:1")

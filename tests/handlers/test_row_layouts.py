@@ -65,7 +65,7 @@ def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, layout
 
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
 @pytest.mark.parametrize("direction", Direction)
-def test_a_part_on_a_row_migrated_meanwhile_counts_once(
+def test_a_part_reversal_counts_once_if_the_row_migrates_meanwhile(
     settled: Calls, layout: int, direction: Direction
 ) -> None:
     reverse(settled)
@@ -90,7 +90,7 @@ def test_a_migration_makes_no_event(settled: Calls) -> None:
     assert counted(settled) == of_first(1)
 
 
-def test_a_late_migration_keeps_later_parts_and_repeats_without_change(settled: Calls) -> None:
+def test_a_late_migration_keeps_later_parts_and_is_idempotent(settled: Calls) -> None:
     reverse(settled, 1)
     late = PARTS.write(settled.row(), Direction.FORWARD)
     reverse(settled, 2)

@@ -78,7 +78,7 @@ def test_the_scheduled_fee_and_one_within_the_bounds_are_accepted(
 
 @pytest.mark.parametrize("first", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
 @pytest.mark.parametrize("second", [WIRE, WITHOUT_FEE], ids=["named", "left out"])
-def test_the_scheduled_fee_named_or_omitted_is_the_same_request(
+def test_naming_the_scheduled_fee_or_omitting_it_is_one_request(
     funded: Calls, first: Any, second: Any
 ) -> None:
     funded.change_config(**SCHEDULE)
@@ -91,7 +91,7 @@ def test_the_scheduled_fee_named_or_omitted_is_the_same_request(
 
 
 @pytest.mark.parametrize("rule", [SCHEDULE, CLIENT, SCHEDULE | {"fee_basis_points": 300}], ids=str)
-def test_a_claim_under_other_rules_resumes_and_replays(funded: Calls, rule: Any) -> None:
+def test_a_settlement_claimed_under_other_fee_rules_still_replays(funded: Calls, rule: Any) -> None:
     held = funded("HoldFunds", OWN_FEE)
     funded.change_config(**rule)
 
@@ -111,7 +111,7 @@ def test_another_fee_under_a_claimed_key_conflicts_under_any_rule(funded: Calls,
         funded("HoldFunds", OWN_FEE)
 
 
-def test_a_key_the_queue_claimed_under_other_rules_is_held(calls: Calls) -> None:
+def test_a_key_queued_under_other_fee_rules_is_held(calls: Calls) -> None:
     owner = calls.claimed(OWN_FEE)
     calls.change_config(**SCHEDULE)
 
@@ -120,7 +120,7 @@ def test_a_key_the_queue_claimed_under_other_rules_is_held(calls: Calls) -> None
     assert (calls.row()["escrow"], calls.row()["fee"]) == (4820, 100)
 
 
-def test_a_hold_refused_under_other_rules_is_rejected_for_good(calls: Calls) -> None:
+def test_a_hold_refused_under_other_fee_rules_is_rejected(calls: Calls) -> None:
     """Its execution was accepted: refusing the request now would leave it without an outcome."""
     calls.change_config(**SCHEDULE)
 
@@ -129,7 +129,7 @@ def test_a_hold_refused_under_other_rules_is_rejected_for_good(calls: Calls) -> 
 
 @needs("doors")
 @pytest.mark.parametrize("claimed", [False, True])
-def test_a_refused_fee_is_a_dead_letter_unless_already_claimed(calls: Calls, claimed: bool) -> None:
+def test_a_message_with_a_refused_fee_becomes_a_dead_letter(calls: Calls, claimed: bool) -> None:
     if claimed:
         calls.before("HoldFunds")
         calls("HoldFunds", OWN_FEE)
@@ -144,7 +144,7 @@ def test_a_refused_fee_is_a_dead_letter_unless_already_claimed(calls: Calls, cla
     assert calls.step_functions.called == []
 
 
-def test_a_refused_fee_and_missing_names_are_told_together(funded: Calls) -> None:
+def test_the_refusal_names_the_wrong_fee_and_missing_names_together(funded: Calls) -> None:
     funded.change_config(**SCHEDULE, party_names="required")
     message = f"{BY_SCHEDULE}; payee_name: missing; payer_name: missing"
 
@@ -152,7 +152,7 @@ def test_a_refused_fee_and_missing_names_are_told_together(funded: Calls) -> Non
         funded("HoldFunds", OWN_FEE)
 
 
-def test_an_accepted_fee_costs_no_read(funded: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepting_a_fee_needs_no_read(funded: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     funded.change_config(**SCHEDULE)
     monkeypatch.setattr(_dependencies.store, "settlement", lambda key: pytest.fail(f"reads {key}"))
 
@@ -164,7 +164,7 @@ def test_an_accepted_fee_costs_no_read(funded: Calls, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("value", [LINK[STARTED_BY], "", None, 7, ["x"]], ids=repr)
-def test_the_link_to_the_starting_execution_is_outside_the_request(funded: Calls, value: Any) -> None:
+def test_the_starting_executions_id_is_not_part_of_the_request(funded: Calls, value: Any) -> None:
     held = funded("HoldFunds", WIRE | {STARTED_BY: value})
 
     assert held["settlement"] == WIRE
@@ -175,7 +175,7 @@ def test_the_link_to_the_starting_execution_is_outside_the_request(funded: Calls
         assert funded.report(WIRE | LINK)["status"] == "PROCESSING"
 
 
-def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls) -> None:
+def test_the_starting_executions_id_does_not_change_a_minted_key(funded: Calls) -> None:
     funded.change_config(idempotency_key="optional")
     request = {name: value for name, value in WIRE.items() if name != "key"}
 
@@ -187,7 +187,7 @@ def test_a_link_does_not_change_a_keyless_requests_key(funded: Calls) -> None:
 
 
 @needs("doors")
-def test_a_linked_request_is_rejected_and_queued_like_any_other(calls: Calls) -> None:
+def test_a_request_with_a_starting_id_is_rejected_or_queued(calls: Calls) -> None:
     assert calls("RejectSettlement", WIRE | LINK, error=SPENT)["status"] == "REJECTED"
     other = with_another_key(WIRE)
 
@@ -197,7 +197,7 @@ def test_a_linked_request_is_rejected_and_queued_like_any_other(calls: Calls) ->
     assert calls.queues.sent == []
 
 
-def test_a_linked_compensation_is_one_like_any_other(calls: Calls) -> None:
+def test_a_compensation_with_a_starting_executions_id_is_accepted(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     found = calls.begin({"settlement": WIRE, "error": REJECTED_BY_KYC, **LINK})

@@ -66,13 +66,13 @@ def called(path: Path) -> Iterator[str]:
         yield from (action for method, action in operations(service).items() if method in named)
 
 
-def test_a_stage_that_reaches_people_has_no_such_policy() -> None:
+def test_a_stage_with_real_money_has_no_acceptance_policy() -> None:
     assert {"dev", "local"} <= {*TRIED}
     assert "AcceptancePolicy" not in properties("prod", "IAM::ManagedPolicy")
 
 
 @pytest.mark.parametrize("stage", TRIED)
-def test_it_allows_each_call_of_the_checks(stage: str) -> None:
+def test_the_acceptance_policy_allows_each_call_of_the_checks(stage: str) -> None:
     modules = [*(PROJECT / "settle/acceptance").glob("*.py"), *(Path(str(one.__file__)) for one in BESIDE)]
     wanted = {ACTIONS.get(action, action) for path in modules for action in called(path)}
 
@@ -86,7 +86,7 @@ def test_it_allows_each_call_of_the_checks(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", TRIED)
-def test_it_writes_no_row_and_changes_nothing_that_is_deployed(stage: str) -> None:
+def test_the_acceptance_policy_allows_no_row_writes_or_deployed_changes(stage: str) -> None:
     writes = {
         one
         for one in actions(stage)
@@ -110,7 +110,7 @@ def test_it_writes_no_row_and_changes_nothing_that_is_deployed(stage: str) -> No
 
 
 @pytest.mark.parametrize("stage", TRIED)
-def test_it_starts_payments_and_no_reversal(stage: str) -> None:
+def test_the_acceptance_policy_may_start_payments_but_no_reversal(stage: str) -> None:
     """A reversal begins by an order, through the orders API."""
     (started,) = (one["Resource"] for one in statements(stage) if "states:StartExecution" in one["Action"])
 
@@ -118,7 +118,7 @@ def test_it_starts_payments_and_no_reversal(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", TRIED)
-def test_its_own_queues_are_none_of_the_stage_s(stage: str) -> None:
+def test_the_acceptance_policys_queues_never_match_the_stages_own(stage: str) -> None:
     """CloudFormation's queue names have the stack's name and then a capitalised construct."""
     (own,) = (one["Resource"] for one in statements(stage) if "sqs:DeleteQueue" in one["Action"])
 

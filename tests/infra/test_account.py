@@ -13,7 +13,7 @@ from infra.account import session
         (None, None, None),
     ],
 )
-def test_aws_region_comes_before_the_default(
+def test_aws_region_has_precedence_over_aws_default_region(
     monkeypatch: pytest.MonkeyPatch, region: str | None, default: str | None, found: str | None
 ) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")

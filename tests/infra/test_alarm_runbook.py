@@ -27,7 +27,7 @@ def commands(text: str) -> list[str]:
 
 
 @each_stage
-def test_a_message_gives_meaning_then_command_then_section_address(stage: str) -> None:
+def test_an_alarms_message_has_meaning_first_command_and_runbook_address(stage: str) -> None:
     """CloudWatch shows at most 1,024 characters of a description."""
     option = "" if STAGES[stage].is_embedded else f" --stack settlement-{stage}"
     for alarm, found in deployed(stage).items():
@@ -41,12 +41,12 @@ def test_a_message_gives_meaning_then_command_then_section_address(stage: str) -
         assert len(found["AlarmDescription"]) <= 1024, alarm
 
 
-def test_each_alarm_has_its_section_and_each_section_its_alarm() -> None:
+def test_each_alarm_has_one_section_in_the_runbook() -> None:
     assert sorted(sections()) == sorted([*ALARMS, *OPTIONAL_ALARMS, *SUMS])
 
 
 @pytest.mark.parametrize("alarm", [*ALARMS, *OPTIONAL_ALARMS, *SUMS])
-def test_a_section_has_a_meaning_a_look_and_an_act(alarm: str) -> None:
+def test_each_runbook_section_explains_meaning_checks_and_action(alarm: str) -> None:
     _, means, look, act = re.split(r"^\*\*(?:Means|Look|Act)\.\*\* ", sections()[alarm], flags=re.MULTILINE)
 
     assert means.strip()
@@ -54,7 +54,7 @@ def test_a_section_has_a_meaning_a_look_and_an_act(alarm: str) -> None:
     assert act.strip()
 
 
-def test_the_table_lists_the_sections_in_their_order() -> None:
+def test_the_runbooks_table_lists_the_sections_in_their_order() -> None:
     table = (RUNBOOKS / "alarms.md").read_text().partition("\n## ")[0]
 
     found = re.findall(r"\[(\w+)\]\(#(\w+)\)", table)

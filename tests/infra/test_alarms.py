@@ -36,7 +36,7 @@ def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
 
 
 @each_stage
-def test_each_of_these_alarms_notifies_the_topic_of_its_urgency(stage: str) -> None:
+def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
     """The embedded AWS has no metric math, and throttles nothing."""
     found, topics = deployed(stage), listed()
 
@@ -77,7 +77,7 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 
 @each_stage_on_aws
 @each_sum
-def test_a_sum_alarms_at_its_threshold_with_gaps_as_zero(stage: str, alarm: str) -> None:
+def test_an_alarm_on_a_sum_counts_gaps_as_zero(stage: str, alarm: str) -> None:
     """Without one part there would be no sum; and DynamoDB's gaps keep an alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
@@ -96,7 +96,7 @@ def test_a_sum_alarms_at_its_threshold_with_gaps_as_zero(stage: str, alarm: str)
 
 
 @each_stage_on_aws
-def test_every_function_is_in_one_sum_of_throttles(stage: str) -> None:
+def test_every_function_is_in_one_sum_of_throttled_calls(stage: str) -> None:
     throttled = [alarm for alarm, (namespace, _) in SUMS.items() if namespace == "AWS/Lambda"]
     found = [one["FunctionName"] for alarm in throttled for one in dimensions(stage, alarm)]
 
@@ -114,7 +114,7 @@ def test_the_table_and_its_index_are_both_watched_for_throttles(stage: str) -> N
 
 
 @each_stage_on_aws
-def test_each_step_functions_quota_bounding_a_stage_is_watched(stage: str) -> None:
+def test_the_step_functions_quotas_that_limit_a_stage_are_watched(stage: str) -> None:
     assert dimensions(stage, "StatesThrottled") == [
         {"ServiceMetric": "StateTransition"},
         {"APIName": "StartExecution"},
@@ -122,7 +122,7 @@ def test_each_step_functions_quota_bounding_a_stage_is_watched(stage: str) -> No
     ]
 
 
-def test_an_alarm_on_our_own_metric_names_a_counted_one() -> None:
+def test_each_alarm_on_our_own_metric_names_a_published_metric() -> None:
     """CloudWatch accepts any metric name: an alarm on an unwritten metric stays silent."""
     written = counted()
 
@@ -131,7 +131,7 @@ def test_an_alarm_on_our_own_metric_names_a_counted_one() -> None:
 
 
 @each_stage
-def test_an_alarm_set_off_by_callers_requests_pages_no_person(stage: str) -> None:
+def test_an_alarm_that_callers_can_cause_pages_no_one(stage: str) -> None:
     """A refused request fails its execution, its message is a dead letter; strangers have no signature."""
     caused = {
         *("SettlementExpressFailed", "SettlementStandardFailed", "SignatureRefused", "WebhookRefused"),
@@ -144,7 +144,7 @@ def test_an_alarm_set_off_by_callers_requests_pages_no_person(stage: str) -> Non
     assert not counted & set(OURS)
 
 
-def test_a_fault_of_reversals_pages_once_for_all_its_failures() -> None:
+def test_a_persistent_fault_of_reversals_pages_only_once() -> None:
     """Two failures of a reversal are separated by recovery's longest pause, a run, and retries."""
     seconds_max = [
         sum(

@@ -45,7 +45,7 @@ def test_an_attack_makes_money_if_nothing_denies_it(attack: Attack) -> None:
     assert played(ALL, attack) is expected
 
 
-def test_a_world_without_an_attack_gains_nothing_and_is_proven() -> None:
+def test_without_an_attack_nothing_is_gained_and_all_is_proven() -> None:
     assert played(ALL, lambda thief: None) is End.IN_VAIN
     with staged() as world:
         world.assert_conserved()
@@ -60,13 +60,13 @@ def test_no_single_role_makes_money_unseen_by_the_proof(function: str) -> None:
 
 
 @pytest.mark.parametrize("function", [*STRANGERS, "PrepareAlert", "ReportOutcome"])
-def test_a_role_that_a_strangers_input_reaches_makes_no_money(function: str) -> None:
+def test_a_role_reachable_by_strangers_input_makes_no_money(function: str) -> None:
     assert set(ends("prod", function).values()) <= {End.DENIED, End.IN_VAIN}
 
 
 @each_stage_on_aws
 @pytest.mark.parametrize("enclosing", [(), ("TransactGetItems",)])
-def test_another_or_no_enclosing_operation_is_denied(stage: str, enclosing: tuple[str, ...]) -> None:
+def test_a_release_entry_is_denied_outside_a_transaction(stage: str, enclosing: tuple[str, ...]) -> None:
     context = {LEADING: ("ENTRIES#eve",)} | ({ENCLOSING: enclosing} if enclosing else {})
 
     assert not allows(policy(stage, "ReleaseFunds"), Request("dynamodb:PutItem", TABLE, context))
@@ -77,9 +77,7 @@ def test_another_or_no_enclosing_operation_is_denied(stage: str, enclosing: tupl
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("attribute", IMMUTABLE_ATTRIBUTES)
-def test_no_role_changes_an_agreed_or_once_written_attribute(
-    stage: str, function: str, attribute: str
-) -> None:
+def test_no_role_may_change_an_immutable_attribute(stage: str, function: str, attribute: str) -> None:
     own = policy(stage, function)
     key = {name: {"S": text} for name, text in keys.settlement(LOOT.key).items()}
     change = {"Key": key, "UpdateExpression": f"SET {attribute} = :n"}
@@ -90,7 +88,7 @@ def test_no_role_changes_an_agreed_or_once_written_attribute(
     assert not any(allows(own, one) for one in asked)
 
 
-def test_a_thief_is_denied_what_the_policy_does_not_allow() -> None:
+def test_the_simulated_attacker_is_denied_what_the_policy_omits() -> None:
     def attack(thief: Thief) -> None:
         with pytest.raises(Denied):
             thief.put({**keys.account("eve"), "available": 1, "currency": "EUR"})
@@ -116,7 +114,9 @@ def test_a_thief_is_denied_what_the_policy_does_not_allow() -> None:
         ("ForAllValues:StringLike", ("a",), True),
     ],
 )
-def test_an_operator_holds_as_in_iam(operator: str, values: tuple[str, ...], holds: bool) -> None:
+def test_each_iam_condition_operator_is_evaluated_as_in_iam(
+    operator: str, values: tuple[str, ...], holds: bool
+) -> None:
     statement: dict[str, Any] = {**ALL[0], "Condition": {operator: {"k": ["a"]}}}
 
     assert allows([statement], Request("x", "y", {"k": values} if values else {})) is holds

@@ -31,7 +31,7 @@ def test_the_vault_has_its_own_key_and_outlives_the_stack() -> None:
         ("compliance", {"MinRetentionDays": 35, "ChangeableForDays": 3}),
     ],
 )
-def test_an_administrator_or_no_one_may_lift_the_lock(lock: str, wanted: Any) -> None:
+def test_the_vaults_lock_is_as_configured(lock: str, wanted: Any) -> None:
     assert only("BackupVault", backup_lock=lock)["Properties"]["LockConfiguration"] == wanted
 
 
@@ -52,7 +52,7 @@ def test_without_another_account_there_is_no_copy() -> None:
     assert rule["CopyActions"] == []
 
 
-def test_a_failed_backup_or_copy_is_told_by_the_morning() -> None:
+def test_a_failed_backup_or_copy_notifies_the_morning_topic() -> None:
     rule = resources()["BackupFailed"]["Properties"]
     (target,) = rule["Targets"]
     topic, key = (resources()[one]["Properties"] for one in ("PagerMorningTopicPolicy", "PagerKey"))

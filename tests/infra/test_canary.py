@@ -13,7 +13,7 @@ def resources() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("door", ["StartSettlements", "AcceptSettlements"])
-def test_during_a_shift_a_doors_earlier_code_may_start_standard(door: str) -> None:
+def test_during_a_shift_the_earlier_code_may_still_start_standard(door: str) -> None:
     (policy,) = (
         one["Properties"]["PolicyDocument"]["Statement"]
         for name, one in resources().items()
@@ -24,7 +24,7 @@ def test_during_a_shift_a_doors_earlier_code_may_start_standard(door: str) -> No
     assert sorted(starts) == ["${SettlementExpress}", "${SettlementStandard}"]
 
 
-def test_starters_use_the_alias_and_are_updated_after_the_shift() -> None:
+def test_starting_functions_use_the_alias_and_are_updated_afterwards() -> None:
     for function in STARTING:
         known = resources()[function]["Properties"]["Environment"]["Variables"]
         assert known["EXPRESS_MACHINE"] == "${SettlementExpressLiveAlias.Arn}"
@@ -35,7 +35,7 @@ def test_starters_use_the_alias_and_are_updated_after_the_shift() -> None:
 
 
 @each_settlement
-def test_each_revision_of_a_machine_is_a_version_which_stays(machine: str) -> None:
+def test_each_revision_of_a_machine_is_a_retained_version(machine: str) -> None:
     """The alias needs the previous version during the shift, and a person may switch back."""
     version = resources()[f"{machine}LiveVersion"]
 
@@ -47,7 +47,7 @@ def test_each_revision_of_a_machine_is_a_version_which_stays(machine: str) -> No
 
 
 @each_settlement
-def test_the_alias_shifts_a_share_then_all_without_an_alarm(machine: str) -> None:
+def test_the_alias_shifts_a_share_then_all_unless_alarmed(machine: str) -> None:
     assert resources()[f"{machine}LiveAlias"]["Properties"] == {
         "Name": "live",
         "DeploymentPreference": {
@@ -64,7 +64,7 @@ def test_the_alias_shifts_a_share_then_all_without_an_alarm(machine: str) -> Non
     }
 
 
-def test_each_stopping_alarm_of_the_stage_ends_within_the_canary() -> None:
+def test_each_alarm_that_stops_a_shift_looks_back_briefly() -> None:
     """A longer look back would end the next deployment for the previous one's faults."""
     for alarm in STOPS:
         found = resources()[f"Pager{alarm}"]

@@ -34,7 +34,7 @@ ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
         ({"account": 201, "waiting": 51}, "at least 202"),
     ],
 )
-def test_impossible_figures_are_refused_with_the_field_at_fault(bad: dict[str, Any], message: str) -> None:
+def test_impossible_concurrency_is_refused_naming_the_field(bad: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Concurrency(**bad)
 
@@ -42,14 +42,14 @@ def test_impossible_figures_are_refused_with_the_field_at_fault(bad: dict[str, A
 @pytest.mark.parametrize(
     "good", [{"account": 10}, {"account": 101, "kyc": 1}, {"recovery": 10}, {"reversals": 1}, {}]
 )
-def test_figures_that_an_account_bears_are_taken(good: dict[str, Any]) -> None:
+def test_concurrency_that_the_account_allows_is_accepted(good: dict[str, Any]) -> None:
     found = Concurrency(**good)
 
     assert found.reserved == sum(found.by_function.values())
     assert not found.reserved or found.account >= found.account_min == found.reserved + UNRESERVED_MIN
 
 
-def test_functions_that_few_reversals_call_have_a_tenth_share() -> None:
+def test_rarely_called_reversal_functions_get_a_tenth_of_the_concurrency() -> None:
     assert {name: Concurrency(reversals=50).of(name) for name in (*REVERSING, *SELDOM)} == {
         **dict.fromkeys(REVERSING, 50),
         **dict.fromkeys(SELDOM, 5),
@@ -58,7 +58,7 @@ def test_functions_that_few_reversals_call_have_a_tenth_share() -> None:
     assert Concurrency(reversals=3).of("HoldFunds") is None
 
 
-def test_readers_and_starters_leave_payments_and_orders_their_concurrency() -> None:
+def test_readers_and_starters_leave_concurrency_for_payments_and_orders() -> None:
     """The API allows 50 calls a second: 20-second waits would hold 1,000 environments."""
     prod = STAGES["prod"].concurrency
     left = prod.account - prod.reserved
@@ -71,7 +71,7 @@ def test_readers_and_starters_leave_payments_and_orders_their_concurrency() -> N
 
 
 @each_stage
-def test_all_functions_of_the_compensating_machine_or_none_have_shares(stage: str) -> None:
+def test_either_all_or_no_compensation_functions_reserve_concurrency(stage: str) -> None:
     text = str(definition(stage, "Compensation"))
 
     assert {name for name in FUNCTIONS if f"${{{name}}}" in text} == {*REVERSING, *SELDOM}

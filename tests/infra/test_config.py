@@ -384,13 +384,13 @@ def test_a_setting_of_the_provider_at_its_bounds_is_accepted(changes: dict[str, 
     assert found.is_secure is (not found.url.startswith("http:"))
 
 
-def test_every_setting_of_the_provider_is_examined_here() -> None:
+def test_the_tests_cover_every_setting_of_the_kyc_provider() -> None:
     fields = {field.name for field in dataclasses.fields(KycSettings)}
 
     assert fields == {*NUMBERS, "url", "provider", "dataset", "health_path"}
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     for frozen, name in ((settings(), "fee_basis_points"), (KycSettings(), "url")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(frozen, name, None)
@@ -422,7 +422,7 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 
 
 @each_stage
-def test_the_alert_has_a_valid_command_and_the_runbooks_address(stage: str) -> None:
+def test_the_pager_config_has_a_valid_command_and_runbook_address(stage: str) -> None:
     """On AWS the command must name the stack; the embedded stack is its default."""
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
@@ -435,7 +435,7 @@ def test_the_alert_has_a_valid_command_and_the_runbooks_address(stage: str) -> N
     assert asdict(PagerConfig.from_json(chosen.pager)) == alert
 
 
-def test_exponents_are_pinned_and_highest_balances_become_minor_units() -> None:
+def test_highest_balances_are_converted_to_minor_units() -> None:
     highest = {"EUR": "1000000.5", "JPY": "1000000", "KWD": "1000000.125", "CO2": "7.5", "POINTS": "9"}
     found = config(highest_balances=highest, assets={"CO2": 3, "POINTS": 0})
 
@@ -473,7 +473,7 @@ def test_the_functions_read_the_log_detail_that_the_stage_sets(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
+def test_providers_that_screen_names_are_never_asked_without_a_name(
     provider: str, settlement: Settlement, config: StageConfig
 ) -> None:
     """An unlisted provider that needs names would be asked with account ids."""
@@ -515,7 +515,7 @@ def test_exactly_the_providers_screening_by_name_ask_nothing_without_one(
         ),
     ],
 )
-def test_one_line_refuses_what_the_context_names_wrongly(context: dict[str, str], message: str) -> None:
+def test_a_wrong_context_value_is_refused_in_one_line(context: dict[str, str], message: str) -> None:
     with pytest.raises(SystemExit, match=f"^{message}") as refused:
         build(cdk.App(context=context))
 
@@ -535,7 +535,7 @@ def test_the_context_names_the_addresses_that_are_subscribed() -> None:
     assert {one["Protocol"] for one in found} == {"https"}
 
 
-def test_the_argument_changes_no_setting() -> None:
+def test_synthesising_a_stage_does_not_change_shared_settings() -> None:
     """The settings are shared with the next stack of the process."""
     assert template("dev")
     assert STAGES["dev"].kyc.url == NOT_NAMED
@@ -550,7 +550,7 @@ def test_the_argument_changes_no_setting() -> None:
         ({"shortest_retention_days": 400}, (None, 400)),
     ],
 )
-def test_the_proof_gets_the_stages_shortest_retention_ever(
+def test_the_proof_knows_the_shortest_retention_the_stage_ever_had(
     settings: dict[str, Any], told: tuple[int | None, int | None]
 ) -> None:
     config = StageConfig.from_json(replace(STAGES["prod"], **settings).stage_config)

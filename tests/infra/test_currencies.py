@@ -42,7 +42,7 @@ def codes() -> Iterator[str]:
     yield from ("C-2", "c02", "CO2\n", "CO:2", "CO#2", "CO_2", "Ä00", "٢٢٢", "2CO", "")
 
 
-def test_an_asset_has_neither_a_currencys_form_nor_a_separator() -> None:
+def test_an_assets_code_is_never_a_currencys_or_an_account() -> None:
     accepted = [code for code in codes() if ASSET.fullmatch(code)]
 
     assert {len(code) for code in accepted} == set(range(3, 13))
@@ -57,7 +57,7 @@ def test_an_asset_has_neither_a_currencys_form_nor_a_separator() -> None:
 
 
 @pytest.mark.parametrize(("decimals", "valid"), [(ASSET_EXPONENT_MAX, True), (ASSET_EXPONENT_MAX + 1, False)])
-def test_the_contracts_have_room_for_each_asset(decimals: int, valid: bool) -> None:
+def test_the_contracts_accept_every_assets_code_and_decimals(decimals: int, valid: bool) -> None:
     amount, code = f"1.{'1' * decimals}", "P" * 12
     payment = yaml.safe_load(KYC.read_text())["components"]["schemas"]["Payment"]["properties"]
     request = SCHEMAS[REQUEST]["properties"]

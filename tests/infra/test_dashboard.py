@@ -62,7 +62,7 @@ def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) ->
 
 
 @each_stage
-def test_the_dashboard_shows_how_settlements_fare_by_counted_metrics(stage: str) -> None:
+def test_the_dashboard_graphs_only_metrics_that_the_functions_publish(stage: str) -> None:
     """An unwritten metric's graph looks healthy.
 
     A level is not summed: five measurements of one case would be five cases.
@@ -98,7 +98,7 @@ def test_the_dashboard_names_its_stack_but_no_region_or_account(stage: str) -> N
 
 
 @each_stage
-def test_the_rows_fill_the_dashboard_and_no_graphs_overlap(stage: str) -> None:
+def test_the_dashboards_rows_are_full_and_graphs_do_not_overlap(stage: str) -> None:
     rows: dict[int, int] = {}
     for one in widgets(stage):
         assert one["x"] == rows.get(one["y"], 0)

@@ -57,7 +57,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Any) -> None:
     monkeypatch.setattr(deliver, "session", lambda: account)
 
 
-def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deliver_checks_synthesises_guards_and_deploys_a_stage(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answering(monkeypatch, {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}})
 
     assert deliver.main(["dev"]) == 0
@@ -83,7 +85,7 @@ def test_a_stage_is_looked_at_made_judged_and_deployed(ran: Ran, monkeypatch: py
         ("--require-approval", ["preflight", "synth", "guard_changes", "validate", "deploy"]),
     ],
 )
-def test_a_step_that_fails_ends_it_with_its_code(
+def test_deliver_stops_at_a_failing_step_with_its_code(
     ran: Ran, monkeypatch: pytest.MonkeyPatch, failing: str, made: list[str]
 ) -> None:
     answering(monkeypatch, {})
@@ -93,14 +95,16 @@ def test_a_step_that_fails_ends_it_with_its_code(
     assert ran.names == made
 
 
-def test_a_first_deployment_has_nothing_to_lose(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_delivery_has_no_deployed_template_to_guard(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answering(monkeypatch, ABSENT)
 
     assert deliver.main(["dev"]) == 0
     assert ran.before == {}
 
 
-def test_an_unreadable_template_is_not_an_empty_one(
+def test_deliver_stops_if_the_deployed_template_cannot_be_read(
     ran: Ran, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answering(monkeypatch, client_error("GetTemplate", "AccessDenied"))
@@ -110,12 +114,12 @@ def test_an_unreadable_template_is_not_an_empty_one(
     assert "the deployed template cannot be read" in capsys.readouterr().err
 
 
-def test_without_a_stage_it_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_deliver_without_a_stage_prints_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert deliver.main([]) == 2
     assert "make deliver STAGE=dev" in capsys.readouterr().err
 
 
-def test_the_guard_refuses_what_loses_the_table(tmp_path: Path) -> None:
+def test_the_guard_refuses_a_delivery_that_removes_the_table(tmp_path: Path) -> None:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     before.write_text(json.dumps({"Resources": {"Table": {"Type": "AWS::DynamoDB::Table"}}}))
     after.write_text(json.dumps({"Resources": {"Other": {"Type": "AWS::SQS::Queue"}}}))

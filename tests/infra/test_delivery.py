@@ -46,7 +46,7 @@ def steps(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 @pytest.mark.parametrize("repository", ["octo-org/payments", "octo-org@123456/payments@456789"])
 @pytest.mark.parametrize("stage", ON_AWS)
-def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str, repository: str) -> None:
+def test_only_the_repositorys_stage_environment_can_assume_the_role(stage: str, repository: str) -> None:
     (trust,) = template(stage, repository)["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
 
     assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
@@ -58,7 +58,7 @@ def test_only_the_stages_environment_of_the_repository_takes_the_role(stage: str
     }
 
 
-def test_the_role_reads_and_deploys_through_the_cdks_roles() -> None:
+def test_the_delivery_role_changes_things_only_through_cdks_roles() -> None:
     changing = [
         action
         for one in statements()
@@ -80,7 +80,7 @@ def test_the_role_reads_and_deploys_through_the_cdks_roles() -> None:
     assert everywhere == WILDCARDS
 
 
-def test_a_stage_reads_no_secret_and_no_row() -> None:
+def test_the_delivery_role_reads_no_secret_and_no_row() -> None:
     actions = {action for one in statements() for action in listed(one["Action"])}
 
     assert "secretsmanager:GetSecretValue" not in actions
@@ -119,7 +119,7 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
         ),
     ],
 )
-def test_what_would_let_others_in_is_refused(
+def test_a_delivery_setting_that_admits_others_is_refused(
     stage: str, repository: str, acceptance: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(ValueError, match=told):
@@ -138,7 +138,7 @@ def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
     assert (tries["ManagedPolicyArns"], "ManagedPolicyArns" in deployer) == (POLICIES, False)
 
 
-def test_nag_finds_what_is_bound_by_a_prefix_alone(tmp_path: Path) -> None:
+def test_the_delivery_roles_only_finding_is_its_prefix_wildcard(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path))
     Delivery(app, "prod", REPOSITORY)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -159,7 +159,7 @@ def test_each_action_is_pinned_and_keeps_no_credentials(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_job_has_named_permissions_and_no_foreign_shell_text(path: Path) -> None:
+def test_each_job_names_its_permissions_and_interpolates_no_shell_text(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {}
     for job, step in steps(path):
         attests = {"attestations"} if path.name == "release.yml" else set()
@@ -167,7 +167,7 @@ def test_a_job_has_named_permissions_and_no_foreign_shell_text(path: Path) -> No
         assert "${{" not in step.get("run", ""), "an expression in a script may be a script itself"
 
 
-def test_prod_follows_devs_acceptance_and_a_proposal_deploys_nothing() -> None:
+def test_prod_is_delivered_after_devs_acceptance_and_only_on_push() -> None:
     jobs = yaml.safe_load((PROJECT / ".github/workflows/deliver.yml").read_text())["jobs"]
 
     assert (jobs["dev"]["needs"], jobs["prod"]["needs"]) == ("check", "dev")
@@ -178,7 +178,7 @@ def test_prod_follows_devs_acceptance_and_a_proposal_deploys_nothing() -> None:
     assert jobs["check"]["permissions"] == {"contents": "read"}
 
 
-def test_the_guarded_command_deploys_a_stage_singly_in_its_environment() -> None:
+def test_a_stage_is_deployed_by_one_job_in_its_environment() -> None:
     (job,) = yaml.safe_load((PROJECT / ".github/workflows/deploy.yml").read_text())["jobs"].values()
     runs = [step.get("run", "") for step in job["steps"]]
 

@@ -39,7 +39,7 @@ def left_off(settings: Any) -> Iterator[str]:
             yield field.name
 
 
-def test_each_option_of_a_stage_is_on() -> None:
+def test_the_stage_with_everything_enables_each_option() -> None:
     settings = everything_on.settings("everything")
 
     assert set(left_off(settings)) == OFF.keys()
@@ -47,7 +47,7 @@ def test_each_option_of_a_stage_is_on() -> None:
     assert set(left_off(everything_on.settings("restored"))) == {"embedded_python", "told"}
 
 
-def test_an_option_that_is_off_is_found() -> None:
+def test_the_test_finds_an_option_that_is_off() -> None:
     plain = Settings(stage="dev", currencies=("EUR",))
 
     assert {"snap_start", "canary_percent", "approvals", "fee", "books_every_minutes"} <= set(left_off(plain))
@@ -57,7 +57,7 @@ def test_an_option_that_is_off_is_found() -> None:
     assert not {"stage", "currencies"} & set(left_off(plain))
 
 
-def test_it_has_every_function_and_the_resources_of_options() -> None:
+def test_the_stage_with_everything_has_every_function_and_resource() -> None:
     _, stack = everything_on.stack("restored")
     resources = Template.from_stack(stack).to_json()["Resources"].values()
 

@@ -33,7 +33,7 @@ def test_its_own_tests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(FOLDER)]) == 0
 
 
-def test_the_page_shows_the_example() -> None:
+def test_the_documentation_page_shows_the_example_app_unchanged() -> None:
     page = (PROJECT / "docs/operating/own-app.md").read_text()
 
     assert f"```python\n{(PROJECT / 'examples/app/app.py').read_text()}```" in page

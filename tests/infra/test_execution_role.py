@@ -31,7 +31,7 @@ def test_the_page_names_each_service_of_a_template() -> None:
     assert [one for one in services if f"`{NAMED_OTHERWISE.get(one, one)}`" not in page] == []
 
 
-def test_the_policies_fit_iam_and_overlap_nowhere() -> None:
+def test_the_policies_fit_iams_limits_without_repeating_an_action() -> None:
     sizes = [len(json.dumps(one, separators=(",", ":"))) for one in DOCUMENTS]
 
     assert max(sizes) < SIZE_MAX
@@ -40,7 +40,7 @@ def test_the_policies_fit_iam_and_overlap_nowhere() -> None:
     assert {one["Statement"][0]["Effect"] for one in DOCUMENTS} == {"Allow"}
 
 
-def test_actions_are_split_in_order_before_the_limit() -> None:
+def test_actions_are_split_into_policies_below_the_size_limit() -> None:
     actions = [f"service:Action{number:04}" for number in range(600)]
     found = documents(reversed(actions))
 

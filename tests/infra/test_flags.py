@@ -20,7 +20,7 @@ def recommended() -> dict[str, Any]:
     return found
 
 
-def test_each_recommended_flag_is_set_before_the_first_deployment() -> None:
+def test_each_recommended_cdk_flag_is_set() -> None:
     """A flag changes names or defaults. Set later, it would replace resources that hold money."""
     context = json.loads((PROJECT / "cdk.json").read_text())["context"]
 

@@ -64,7 +64,7 @@ def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> No
 
 
 @each_stage
-def test_a_function_is_bounded_and_traced_in_executions_alone(stage: str) -> None:
+def test_functions_have_limits_and_only_executions_are_traced(stage: str) -> None:
     settings = STAGES[stage]
 
     for name, function in functions(stage).items():
@@ -138,7 +138,7 @@ def test_a_function_gets_its_table_and_the_stages_configuration(stage: str) -> N
 
 
 @each_stage
-def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
+def test_a_functions_timeout_allows_two_attempts_at_a_write(stage: str) -> None:
     """Cut off in its first attempt, it would be called repeatedly while DynamoDB is slow."""
     attempts: int = CLIENT_CONFIG.retries["total_max_attempts"]
     sending = attempts * (CLIENT_CONFIG.connect_timeout + CLIENT_CONFIG.read_timeout)
@@ -146,7 +146,7 @@ def test_a_function_outlives_two_attempts_at_a_write(stage: str) -> None:
     assert sending < STAGES[stage].function_timeout_seconds == 8
 
 
-def test_a_recovery_run_begins_no_settlement_once_the_next_begins() -> None:
+def test_a_recovery_run_begins_nothing_after_the_next_run_begins() -> None:
     """The embedded AWS starts functions slowly and lets them run longer; overlap is harmless there."""
     for stage in ON_AWS:
         assert 50_000 < functions(stage)["RecoverStalled"]["Timeout"] * 1000 - RESERVED_MS < 60_000

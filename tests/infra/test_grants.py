@@ -71,7 +71,7 @@ def admits(grants: Mapping[str, tuple[str, ...]], action: str, row: Row) -> bool
     return any(fnmatchcase(row["pk"], pattern) for pattern in rows)
 
 
-def test_every_function_has_its_grants_and_its_writes_here() -> None:
+def test_this_table_covers_every_functions_grants_and_writes() -> None:
     assert WRITES.keys() == FUNCTIONS.keys()
     assert {name for name, writes in WRITES.items() if not writes} == {
         *("ReportOutcome", "PrepareAlert", "ResolveLimbo", "ReadSettlements"),
@@ -93,7 +93,7 @@ def test_a_pattern_matches_rows_of_one_kind_only() -> None:
         assert {key.partition("#")[0] for key in matched} == {pattern.partition("#")[0]}
 
 
-def test_money_moves_in_transactions_alone() -> None:
+def test_money_is_written_only_in_transactions() -> None:
     """A lone balance or entry write would create or destroy money."""
     for function, grants in FUNCTIONS.items():
         for action, kind in product(
@@ -104,7 +104,7 @@ def test_money_moves_in_transactions_alone() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_may_name_exactly_its_writes_attributes_of_money(
+def test_each_function_may_name_exactly_the_money_attributes_it_writes(
     function: str,
 ) -> None:
     found: set[str] = set()
@@ -156,7 +156,7 @@ def test_only_these_functions_may_do_this_to_such_a_row(action: str, kind: str, 
     assert found == functions
 
 
-def test_the_input_of_strangers_moves_no_money() -> None:
+def test_functions_that_read_strangers_input_cannot_move_money() -> None:
     """So a mistake in reading it cannot reach an account or the journal."""
     assert not MOVING & {*STRANGERS}
 
@@ -165,7 +165,7 @@ PLACE = ("gsi1pk", "gsi1sk")
 """Index attributes changed by settlement updates. The proof checks those of orders."""
 
 
-def test_entry_attributes_are_immutable_unless_other_rows_updates_need_them() -> None:
+def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None:
     """A second fence for overbroad update grants. It excludes attributes that conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
@@ -187,7 +187,7 @@ def test_what_is_agreed_or_put_once_is_immutable_and_what_is_replaced_is_not() -
     assert not waiting & IMMUTABLE
 
 
-def test_no_step_needs_an_update_that_is_denied() -> None:
+def test_no_step_needs_an_attribute_that_is_denied() -> None:
     """IAM also counts attributes in conditions. A denied step would stall every settlement."""
     assert {"escrow", "available", "request_hash", "status"} <= TOUCHED
     assert {"resolutions", "resolution", "limbo_cases", "failure"} <= TOUCHED
@@ -212,7 +212,7 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
 
 
 @pytest.mark.parametrize("function", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])
-def test_a_step_that_finishes_nothing_leaves_the_index_alone(function: str) -> None:
+def test_a_step_that_finishes_nothing_does_not_touch_the_index(function: str) -> None:
     """Only claim, review, finish, LIMBO and resolution write it."""
     updates = [one for one in WRITES[function] if one.action == "Update" and one is not PARKING]
 

@@ -27,7 +27,7 @@ def put(**properties: Any) -> Callable[[Any], Any]:
     return lambda resource: resource["Properties"].update(properties)
 
 
-def test_the_table_four_keys_journal_and_secrets_are_guarded() -> None:
+def test_the_guard_covers_table_keys_journal_and_secrets() -> None:
     assert sorted(GUARDED.values()) == [
         *("AWS::DynamoDB::Table", *["AWS::KMS::Key"] * 4, "AWS::S3::Bucket"),
         *["AWS::SecretsManager::Secret"] * 3,
@@ -40,7 +40,7 @@ def test_the_same_template_and_a_first_deployment_have_no_fault() -> None:
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_a_guarded_resource_is_not_removed_renamed_or_retyped(name: str) -> None:
+def test_removing_renaming_or_retyping_a_guarded_resource_is_refused(name: str) -> None:
     gone, renamed = deepcopy(DEPLOYED), deepcopy(DEPLOYED)
     del gone["Resources"][name]
     renamed["Resources"]["Other"] = renamed["Resources"].pop(name)
@@ -53,7 +53,7 @@ def test_a_guarded_resource_is_not_removed_renamed_or_retyped(name: str) -> None
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_what_keeps_the_data_stays(name: str) -> None:
+def test_removing_a_resources_retention_is_refused(name: str) -> None:
     found = changed(lambda one: (one.pop("DeletionPolicy"), one.update(UpdateReplacePolicy="Delete")), name)
 
     assert found == [
@@ -107,11 +107,11 @@ def test_a_change_that_replaces_or_weakens_is_refused(
         (KEY, put(KeyPolicy={"Statement": []})),
     ],
 )
-def test_a_change_in_place_is_allowed(name: str, change: Callable[[Any], Any]) -> None:
+def test_a_harmless_change_of_a_guarded_resource_is_allowed(name: str, change: Callable[[Any], Any]) -> None:
     assert changed(change, name) == []
 
 
-def test_all_else_of_the_stack_may_change() -> None:
+def test_resources_that_are_not_guarded_may_change() -> None:
     new = {"Resources": {name: DEPLOYED["Resources"][name] for name in GUARDED}}
 
     assert list(faults(DEPLOYED, new)) == []

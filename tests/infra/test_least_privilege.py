@@ -194,7 +194,7 @@ def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
 
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_role_allows_nothing_that_its_function_does_not_need(stage: str, function: str) -> None:
+def test_a_role_allows_only_what_its_function_needs(stage: str, function: str) -> None:
     """On failure, remove the grant, or let the simulator or a scene run a new function."""
     needless = [
         (piece["Action"], piece["Resource"], piece.get("Condition"))
@@ -229,6 +229,6 @@ def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> 
     assert [one for one in needed if not allows(own, one)] == []
 
 
-def test_every_function_is_seen_to_use_a_service() -> None:
+def test_the_test_observes_every_function_using_a_service() -> None:
     assert {call.function for call in observed()} >= FUNCTIONS.keys()
     assert ON_AWS

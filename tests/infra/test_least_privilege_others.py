@@ -13,7 +13,7 @@ EACH = [(stage, role) for stage in (*ON_AWS, *EMBEDDED) for role in roles(stage)
 
 
 @pytest.mark.parametrize(("stage", "role"), EACH)
-def test_a_role_allows_nothing_unneeded_by_its_machine_or_schedule(stage: str, role: str) -> None:
+def test_a_role_allows_only_what_its_machine_or_schedule_needs(stage: str, role: str) -> None:
     """On failure, remove the grant. An unused role needs none."""
     needed = roles(stage)[role] | BY_CDK.keys()
     allowed = [
@@ -37,7 +37,7 @@ def test_a_role_allows_all_that_its_machine_or_schedule_does(stage: str, role: s
 
 
 @each_stage
-def test_a_cdk_exception_is_in_use_and_allows_nothing_more(stage: str) -> None:
+def test_each_exception_for_cdks_own_grants_is_needed(stage: str) -> None:
     published = {
         one["FunctionName"]
         for kind in ("Lambda::Version", "Lambda::Alias")
@@ -60,7 +60,7 @@ def test_a_cdk_exception_is_in_use_and_allows_nothing_more(stage: str) -> None:
 
 
 @each_stage
-def test_every_machine_and_schedule_is_looked_at(stage: str) -> None:
+def test_the_test_covers_every_machine_and_schedule(stage: str) -> None:
     """Other kinds of resources take no role that the stack makes."""
     takers = {
         found["Type"]
@@ -72,6 +72,6 @@ def test_every_machine_and_schedule_is_looked_at(stage: str) -> None:
     assert takers <= {"AWS::StepFunctions::StateMachine", "AWS::Scheduler::Schedule"}
 
 
-def test_a_non_function_target_is_refused_until_needs_are_told() -> None:
+def test_a_schedule_with_an_unknown_kind_of_target_is_refused() -> None:
     with pytest.raises(ValueError, match="no schedule has a target such as"):
         of_target(ON_AWS[0], {"Arn": "${Queue.Arn}"})

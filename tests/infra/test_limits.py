@@ -164,7 +164,7 @@ def test_a_stage_keeps_a_margin_below_each_limit(stage: str, limit: str) -> None
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_each_limit_measures_something_and_tells_the_figure(limit: str) -> None:
+def test_each_limit_is_measured_and_reported_with_its_figure(limit: str) -> None:
     margin = 0 if limit != "parameters" else -1
     told = too_large("everything", limit, margin)
 
@@ -173,7 +173,7 @@ def test_each_limit_measures_something_and_tells_the_figure(limit: str) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_logs_that_services_deliver_share_no_resource_policy(stage: str) -> None:
+def test_delivered_logs_use_groups_that_need_no_resource_policy(stage: str) -> None:
     """Other names would fill the log service's resource policy, of 5,120 characters."""
     of = Deployed(stage)
     places = [one["LoggingConfiguration"]["Destinations"] for _, one in of.of("StepFunctions::StateMachine")]

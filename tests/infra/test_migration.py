@@ -12,7 +12,7 @@ NAME = "parts-by-name"
 MIGRATING = {"migration": NAME, "row_layout": 2}
 
 
-def test_the_settings_know_what_the_functions_know() -> None:
+def test_settings_and_functions_know_the_same_row_layouts() -> None:
     assert layouts.LAYOUTS == NEWEST
     assert {name: one.attributes for name, one in MIGRATIONS.items()} == layouts.MIGRATIONS
 

@@ -89,7 +89,7 @@ def files(root: Path) -> set[str]:
         pytest.param("local", offline, id="local-offline", marks=pytest.mark.long),
     ],
 )
-def test_a_stage_is_synthesised_offline_from_our_sources_alone(
+def test_a_stage_can_be_synthesised_offline_from_our_sources(
     stage: str, synthesise: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
     """One test, because a synthesis takes seconds. The sources' bytecode must stay there."""

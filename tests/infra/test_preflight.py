@@ -140,7 +140,7 @@ def verdicts(**answers: Answer) -> dict[str, str]:
     }
 
 
-def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
+def test_preflight_finds_nothing_lacking_in_a_ready_account() -> None:
     assert list(found()) == [
         *("identity", "bootstrap", "layer", "concurrency", "definitions"),
         *("stack", "names"),
@@ -153,7 +153,7 @@ def test_a_ready_account_is_fine_before_and_after_first_deployment() -> None:
     assert found(**BOOKS)["finance"].found == "1 confirmed subscription(s) to FinanceTopicArn"
 
 
-def test_no_check_makes_a_call_that_writes() -> None:
+def test_no_preflight_check_makes_a_writing_call() -> None:
     for answers in ({}, DEPLOYED):
         aws = Aws(**answers)
         list(checks.findings(Account(aws, PLAN)))
@@ -243,7 +243,7 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
 
 
 @pytest.mark.parametrize("case", LACKING)
-def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
+def test_preflight_says_what_is_lacking_and_what_to_do(case: str) -> None:
     check, answers, told = LACKING[case]
     one = found(**answers)[check]
 
@@ -253,7 +253,7 @@ def test_what_is_lacking_is_told_with_what_to_do(case: str) -> None:
 
 
 @each_stage_on_aws
-def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
+def test_preflight_judges_the_machine_definitions_of_the_template(stage: str) -> None:
     machines = properties(stage, "StepFunctions::StateMachine")
     plan = of_settings(settings_of(context(stage)))
 
@@ -273,7 +273,7 @@ def test_the_judged_definitions_are_those_of_the_template(stage: str) -> None:
 
 
 @pytest.mark.parametrize("layer", [None, "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"])
-def test_an_apps_template_plans_what_its_settings_do(layer: str | None) -> None:
+def test_preflight_plans_the_same_from_an_apps_template(layer: str | None) -> None:
     settings = replace(PROD, powertools_layer=layer)
     app = Stack(App(), "Payments")
     SettlementSaga(app, "Saga", settings=settings)
@@ -291,7 +291,7 @@ def test_an_apps_template_plans_what_its_settings_do(layer: str | None) -> None:
     )
 
 
-def test_a_saga_in_a_stack_is_asked_by_its_outputs() -> None:
+def test_preflight_asks_for_a_saga_by_its_stacks_outputs() -> None:
     outputs = {
         "SagaStageConfig": PROD.stage_config,
         "SagaKycCredentialsArn": SECRET,
@@ -340,7 +340,7 @@ FITS: dict[str, Answer] = {
         (NO_PARAMETER | {"GetLayerVersionByArn": "AccessDeniedException"}, "unknown", "AccessDenied"),
     ],
 )
-def test_a_configured_layer_has_the_version_and_the_runtime(
+def test_preflight_checks_a_configured_layers_version_and_runtime(
     answers: dict[str, Answer], verdict: str, told: str
 ) -> None:
     account = Account(Aws(**answers), replace(PLAN, powertools_layer=GIVEN))
@@ -349,7 +349,7 @@ def test_a_configured_layer_has_the_version_and_the_runtime(
     assert (one.verdict, told in one.found) == (verdict, True), one
 
 
-def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
+def test_concurrency_the_stack_already_reserves_counts_as_free() -> None:
     free = UNRESERVED_MIN + WANTED.reserved - 60
     own: dict[str, Any] = {
         "LogicalResourceId": "VerifyKyc",
@@ -381,7 +381,7 @@ def test_what_the_stack_itself_has_reserved_is_not_other_functions() -> None:
     ],
 )
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException"])
-def test_a_call_that_is_refused_leaves_its_check_unknown(operation: str, check: str, code: str) -> None:
+def test_a_refused_call_leaves_its_preflight_check_unknown(operation: str, check: str, code: str) -> None:
     answers = {operation: code}
     one = found(**answers)[check]
 
@@ -390,7 +390,7 @@ def test_a_call_that_is_refused_leaves_its_check_unknown(operation: str, check: 
     assert ("ReadOnlyAccess" in one.do) == ("Denied" in code)
 
 
-def test_an_unreadable_stack_is_not_taken_for_none() -> None:
+def test_a_stack_that_cannot_be_read_is_not_reported_missing() -> None:
     asked = {"DescribeStacks": "Throttling:Rate exceeded"}
 
     assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages", "finance"}
@@ -409,7 +409,7 @@ def test_without_an_identity_nothing_else_is_asked() -> None:
     assert unanswered.found == "no answer: EndpointConnectionError"
 
 
-def test_a_stack_without_its_configuration_leaves_the_currencies_unknown() -> None:
+def test_without_the_stacks_configuration_the_currencies_are_unknown() -> None:
     assert verdicts(**DEPLOYED | {"DescribeStacks": stack()}) == {"currencies": "unknown"}
 
 

@@ -29,7 +29,7 @@ def test_recovery_runs_on_each_partition_each_minute_without_repeats(stage: str)
 
 
 @each_stage
-def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
+def test_lambda_retries_no_recovery_run_and_begins_none_late(stage: str) -> None:
     """The schedule invokes asynchronously: by default Lambda would retry a failed run."""
     assert of_function(stage, "RecoverStalled", "Lambda::EventInvokeConfig") == {
         "FunctionName": "${RecoverStalled}",
@@ -40,7 +40,7 @@ def test_lambda_repeats_no_run_either_and_begins_none_late(stage: str) -> None:
 
 
 @each_stage
-def test_the_runs_share_the_stages_pace(stage: str) -> None:
+def test_the_partitions_runs_share_the_stages_pace(stage: str) -> None:
     pace = float(variables(stage, "RecoverStalled")["STARTS_PER_SECOND"])
 
     assert pace * keys.IN_FLIGHT_SHARDS == STAGES[stage].recovery_starts_per_second == 500

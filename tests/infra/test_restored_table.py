@@ -40,7 +40,7 @@ def test_each_function_settles_on_the_restored_table() -> None:
         assert restored()[one]["Properties"]["Environment"]["Variables"]["TABLE_NAME"] == NAME
 
 
-def test_the_readers_of_the_stream_read_the_restored_ones() -> None:
+def test_the_stream_readers_read_the_restored_tables_stream() -> None:
     def streams(found: Any) -> list[str]:
         arns = (one["Properties"]["EventSourceArn"] for one in found.values() if "Mapping" in one["Type"])
         return [arn for arn in arns if "dynamodb" in arn or "StreamArn" in arn]

@@ -59,7 +59,7 @@ def test_each_role_has_one_user_and_its_service_alone_takes_it(stage: str) -> No
 
 
 @each_stage
-def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
+def test_no_resource_policy_admits_a_caller_beside_its_role(stage: str) -> None:
     for kind in ("SecretsManager::ResourcePolicy", "Events::EventBusPolicy"):
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
@@ -75,7 +75,7 @@ def test_no_resource_admits_a_caller_past_its_role(stage: str) -> None:
 
 
 @each_stage
-def test_only_the_starting_functions_know_machines_by_their_names(stage: str) -> None:
+def test_only_the_starting_functions_know_the_machines_arns(stage: str) -> None:
     """A step that starts an execution would be a second way to settle; a wrong machine would reverse."""
     for function in FUNCTIONS:
         known = {

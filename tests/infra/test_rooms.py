@@ -48,7 +48,7 @@ def resources(stage: str, kind: str) -> dict[str, Any]:
 
 
 @each_stage_on_aws
-def test_the_core_alone_has_its_functions_roles_and_machines(stage: str) -> None:
+def test_the_core_has_exactly_its_functions_roles_and_machines(stage: str) -> None:
     assert resources(stage, "Lambda::Function").keys() == HANDLERS.keys()
     roles = {one.removesuffix("Role") for one in resources(stage, "IAM::Role") if one.endswith("Role")}
     assert HANDLERS.keys() <= roles
@@ -59,7 +59,7 @@ def test_the_core_alone_has_its_functions_roles_and_machines(stage: str) -> None
 
 
 @each_stage_on_aws
-def test_the_core_alone_alarms_and_shows_nothing_of_a_room(stage: str) -> None:
+def test_the_core_has_no_rooms_alarm_or_dashboard_row(stage: str) -> None:
     alarms = {one.removeprefix("Pager") for one in resources(stage, "CloudWatch::Alarm")}
     (board,) = resources(stage, "CloudWatch::Dashboard").values()
     widgets = json.loads(board["DashboardBody"])["widgets"]
@@ -71,7 +71,7 @@ def test_the_core_alone_alarms_and_shows_nothing_of_a_room(stage: str) -> None:
 
 
 @each_stage_on_aws
-def test_the_core_alone_has_no_rooms_output_policy_or_trigger(stage: str) -> None:
+def test_the_core_has_no_rooms_output_policy_or_trigger(stage: str) -> None:
     assert core_alone(stage)["Outputs"].keys() == OUTPUTS
     for kind in (
         *("IAM::ManagedPolicy", "SQS::Queue", "S3::Bucket", "SecretsManager::Secret", "ApiGatewayV2::Api"),
@@ -117,7 +117,7 @@ def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
     assert ("SWEPT#" in text) == any("sweep" in room.orders for room in rooms)
 
 
-def test_a_room_is_refused_without_the_one_that_it_needs() -> None:
+def test_a_room_is_refused_without_the_room_it_needs() -> None:
     settings = settings_of(context("dev"))
     with pytest.raises(ValueError, match=r"^rooms: OrdersApi is missing, which a later room needs$"):
         SettlementStack(cdk.App(), settings=settings, rooms=[people.ROOM])

@@ -26,12 +26,12 @@ def test_exactly_the_signing_functions_and_the_proof_have_the_key(stage: str) ->
     }
 
 
-def test_the_signed_kinds_are_those_of_the_functions() -> None:
+def test_settings_and_functions_sign_the_same_kinds_of_rows() -> None:
     assert {kind.removesuffix("*") for kind in SIGNED} == {*signature.SIGNED}
 
 
 @each_stage
-def test_one_key_encrypts_the_secret_and_each_environment_with_it(stage: str) -> None:
+def test_one_kms_key_encrypts_the_row_keys_secret_and_environments(stage: str) -> None:
     (secret,) = [
         one for name, one in properties(stage, "SecretsManager::Secret").items() if "RowKeys" in name
     ]
@@ -45,7 +45,7 @@ def test_one_key_encrypts_the_secret_and_each_environment_with_it(stage: str) ->
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_proof_has_a_new_key_before_it_may_sign(number: int) -> None:
+def test_the_proof_gets_a_new_key_before_it_signs(number: int) -> None:
     functions = changed("local", row_keys=2, signing_key=number)
     proving, hold = (
         json.dumps(functions[one]["Properties"]["Environment"]["Variables"]["ROW_KEYS"])

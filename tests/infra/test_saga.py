@@ -93,7 +93,7 @@ def test_an_alert_and_an_alarm_name_the_saga_as_a_command_finds_it() -> None:
     assert all(any(name.startswith(prefix) for name in groups) for prefix in prefixes), prefixes
 
 
-def test_a_name_is_refused_twice_in_one_place() -> None:
+def test_two_sagas_with_the_same_stage_name_are_refused() -> None:
     app = App()
     SettlementSaga(Stack(app, "One", env={"region": "eu-west-1"}), "Saga", settings=settings(), rooms=FEW)
     SettlementSaga(Stack(app, "Far", env={"region": "eu-west-2"}), "Saga", settings=settings(), rooms=FEW)
@@ -103,7 +103,7 @@ def test_a_name_is_refused_twice_in_one_place() -> None:
         SettlementSaga(again, "Saga", settings=settings(), rooms=FEW)
 
 
-def test_a_saga_alone_is_the_projects_own_stack() -> None:
+def test_a_single_saga_has_the_resources_of_the_projects_stack() -> None:
     stack = SettlementStack(App(), settings=settings("other"), rooms=FEW)
 
     assert {"Ledger", "Pager"} <= {one.node.id for one in stack.node.find_child("Default").node.children}
@@ -155,7 +155,7 @@ def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
 
 
 @needs("doors")
-def test_what_to_build_on_is_reachable() -> None:
+def test_the_saga_exposes_its_topics_bus_queue_and_api() -> None:
     made = saga(rooms=(*FEW, paging.ROOM))
 
     assert made.topics.keys() == {urgency.name.lower() for urgency in Urgency}
@@ -163,7 +163,7 @@ def test_what_to_build_on_is_reachable() -> None:
         assert Stack.of(made).resolve(arn)
 
 
-def test_a_room_that_is_left_out_is_named() -> None:
+def test_using_a_room_that_was_left_out_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"^rooms: Start is left out of this saga$"):
         saga(rooms=(kyc.ROOM,)).start_queue  # noqa: B018
 
@@ -213,7 +213,7 @@ def test_the_profiles_differ_as_the_projects_own_stages() -> None:
 
 
 @pytest.mark.parametrize("profile", [dev, prod], ids=lambda profile: profile.__name__)
-def test_by_the_context_any_saga_runs_on_the_embedded_aws(profile: Any) -> None:
+def test_with_the_embedded_context_any_saga_runs_locally(profile: Any) -> None:
     stack = Stack(App(context={EMBEDDED: json.dumps(PLACE)}), "Payments")
     given = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
     own = {"fee_basis_points": 250, **(given if profile is prod else {})}

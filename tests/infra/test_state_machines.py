@@ -48,7 +48,7 @@ def test_there_is_one_machine_of_each_name_type_and_file(stage: str) -> None:
 
 @each_stage
 @each_machine
-def test_every_placeholder_is_replaced_by_the_resource_of_its_name(stage: str, machine: str) -> None:
+def test_each_placeholder_is_replaced_by_the_resource_it_names(stage: str, machine: str) -> None:
     found = deployed(stage, machine)
     placeholders = set(re.findall(r"\$\{(.*?)\}", found["DefinitionString"]))
     others = {"Compensation": "${Compensation}", "EventBus": "${PagerBus}"}
@@ -66,7 +66,7 @@ def test_every_placeholder_is_replaced_by_the_resource_of_its_name(stage: str, m
 
 @each_stage
 @each_machine
-def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine: str) -> None:
+def test_executions_are_logged_and_traced_without_their_payloads(stage: str, machine: str) -> None:
     """With this prefix AWS needs no entry in the account's resource policy, limited to 5,120 characters."""
     found = deployed(stage, machine)
     group = properties(stage, "Logs::LogGroup")[f"{machine}Logs"]
@@ -83,7 +83,7 @@ def test_an_execution_is_logged_and_traced_but_no_payload_is(stage: str, machine
 
 @each_stage_on_aws
 @each_machine
-def test_a_rule_samples_traces_of_a_machine_alone(stage: str, machine: str) -> None:
+def test_a_sampling_rule_matches_only_its_own_machine(stage: str, machine: str) -> None:
     found = dict(properties(stage, "XRay::SamplingRule")[f"{machine}Traces"]["SamplingRule"])
 
     matched = {name: found.pop(name) for name in ("ServiceName", "ServiceType")}
@@ -107,7 +107,7 @@ def test_a_rules_name_fits_the_longest_stage_and_the_embedded_one_has_none(machi
 
 
 @each_stage_on_aws
-def test_on_aws_a_decision_is_awaited_for_the_alerts_time(stage: str) -> None:
+def test_on_aws_the_wait_lasts_until_the_next_alert(stage: str) -> None:
     """Waits grow; a fixed one would alert at the same pace for months."""
     waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
 
@@ -117,7 +117,7 @@ def test_on_aws_a_decision_is_awaited_for_the_alerts_time(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", EMBEDDED)
 @pytest.mark.parametrize("seconds", [60, 61])
-def test_on_the_embedded_aws_every_wait_equals_the_first(stage: str, seconds: int) -> None:
+def test_on_the_embedded_aws_every_wait_has_the_same_length(stage: str, seconds: int) -> None:
     """It has no TimeoutSecondsPath. The timeout factor is for functions, not for people."""
     settings = replace(STAGES[stage], alert_again_after_seconds=seconds)
 

@@ -36,7 +36,7 @@ def test_the_keys_are_texts_and_the_index_carries_nothing_else(stage: str) -> No
     assert types == dict.fromkeys(("pk", "sk", "gsi1pk", "gsi1sk"), "S")
 
 
-def test_the_index_lists_settlements_and_persons_orders_and_no_entries() -> None:
+def test_the_index_lists_settlements_and_orders_but_no_entries() -> None:
     """An indexed entry or payment verdict would be written, and paid for, twice."""
     listed = [row for row in PUT if "gsi1pk" in row]
     orders = [row for row in PUT if "by" in row]
@@ -54,7 +54,7 @@ def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
 
 
-def test_a_retention_expires_rows_by_the_attribute_of_entries() -> None:
+def test_a_configured_retention_expires_rows_by_the_entries_attribute() -> None:
     settings = replace(STAGES["prod"], retention_days=400)
     stack = SettlementStack(App(), settings=settings, rooms=[retention.ROOM])
     template = Template.from_stack(stack).to_json()["Resources"]
@@ -78,7 +78,7 @@ def test_the_table_streams_restores_to_any_second_and_resists_deletion(stage: st
 
 
 @each_stage
-def test_a_warm_table_and_index_bear_recoverys_pace_at_once(stage: str) -> None:
+def test_the_warm_throughput_suffices_for_recoverys_pace(stage: str) -> None:
     """An index has its own partitions, and throttles the table."""
     table, settings = only(stage, "DynamoDB::Table"), STAGES[stage]
     (index,) = table["GlobalSecondaryIndexes"]

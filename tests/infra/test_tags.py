@@ -21,7 +21,7 @@ def tags(resource: Any) -> dict[str, str]:
 
 
 @each_stage_on_aws
-def test_each_taggable_resource_tells_the_project_and_the_stage(stage: str) -> None:
+def test_each_taggable_resource_has_the_project_and_stage_tags(stage: str) -> None:
     """For a new type, add its tag or list it in UNTAGGED."""
     for name, resource in template(stage).items():
         expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
@@ -29,7 +29,7 @@ def test_each_taggable_resource_tells_the_project_and_the_stage(stage: str) -> N
 
 
 @each_stage_on_aws
-def test_the_types_without_tags_are_those_of_the_stack(stage: str) -> None:
+def test_the_listed_untagged_types_are_exactly_those_of_the_stack(stage: str) -> None:
     found = template(stage).values()
 
     assert {one["Type"] for one in found if not tags(one)} == UNTAGGED & {one["Type"] for one in found}

@@ -84,7 +84,7 @@ def torn_down(aws: Aws, stage: str = STAGE) -> bool:
 
 
 @pytest.mark.parametrize("late_objects", [0, 1])
-def test_the_journal_is_emptied_until_the_stack_is_deleted(late_objects: int) -> None:
+def test_teardown_empties_the_journal_until_the_stack_is_deleted(late_objects: int) -> None:
     aws = Aws(late_objects=late_objects)
 
     assert torn_down(aws) is True
@@ -100,7 +100,7 @@ def test_without_a_stack_there_is_nothing_to_do() -> None:
 
 
 @pytest.mark.parametrize("stage", [*STAGES, "", "my-", "my-Ada", "my-a-b", "prod my-ada", "my-ada\n"])
-def test_no_other_stage_is_touched(stage: str) -> None:
+def test_teardown_refuses_every_stage_that_is_not_personal(stage: str) -> None:
     aws = Aws()
 
     with pytest.raises(Refused, match="stage: "):
@@ -117,7 +117,7 @@ def test_no_other_stage_is_touched(stage: str) -> None:
         (Aws(late_objects=9), "not deleted after 3 tries", 3),
     ],
 )
-def test_what_stays_is_told_and_deletes_nothing_more(aws: Aws, told: str, deletions: int) -> None:
+def test_teardown_reports_what_it_could_not_delete(aws: Aws, told: str, deletions: int) -> None:
     with pytest.raises(Refused, match=told):
         torn_down(aws)
 
@@ -128,7 +128,7 @@ def test_what_stays_is_told_and_deletes_nothing_more(aws: Aws, told: str, deleti
 @pytest.mark.parametrize(
     ("stage", "told"), [("prod", "stage: prod is no personal one"), (STAGE, "You must specify a region")]
 )
-def test_a_refusal_is_one_line_and_exit_code_1(
+def test_a_refused_teardown_prints_one_line_and_exits_1(
     stage: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another stage is refused before any AWS call, so no region is needed."""
@@ -140,7 +140,7 @@ def test_a_refusal_is_one_line_and_exit_code_1(
     assert told in capsys.readouterr().err
 
 
-def test_nothing_of_a_personal_stage_outlives_its_stack() -> None:
+def test_no_resource_of_a_personal_stage_survives_its_stack() -> None:
     """A retained resource would have no owner and block its name.
 
     A version goes with its function.
@@ -169,7 +169,7 @@ def test_where_money_is_real_data_and_keys_outlive_the_stack(stage: str, kind: s
     assert {name for name, one in found.items() if not KEPT[stage].items() <= one.items()} == set()
 
 
-def test_a_personal_stage_is_dev_by_another_name() -> None:
+def test_a_personal_stage_has_the_settings_of_dev() -> None:
     settings = settings_of({"stage": STAGE, "kyc_url": "https://kyc.example.com"})
     dev = vars(STAGES["dev"])
     changed = {name for name, value in vars(settings).items() if value != dev[name]} - {"kyc"}

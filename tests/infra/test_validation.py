@@ -131,7 +131,7 @@ def validated(assembly: Path, status: str | None, finding: str | None) -> Iterat
         ("REVIEW_IN_PROGRESS", None, "REVIEW_IN_PROGRESS"),  # another person's
     ],
 )
-def test_the_validation_prints_findings_and_removes_only_its_own(
+def test_validation_prints_cloudformations_findings_and_removes_its_own_stack(
     assembly: Path, before: str | None, finding: str | None, after: str | None
 ) -> None:
     ran, aws = validated(assembly, before, finding)

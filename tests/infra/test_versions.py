@@ -28,14 +28,14 @@ def test_on_aws_functions_of_the_settlement_machine_have_lasting_versions(stage:
 
 
 @each_stage
-def test_a_caller_waits_for_the_functions_of_the_settlement_machine(stage: str) -> None:
+def test_versions_exist_for_exactly_the_settlement_machines_functions(stage: str) -> None:
     for machine in SETTLEMENTS:
         states = definition(stage, machine)["States"]
         called = {one for one, state in states.items() if ":lambda:invoke" in state.get("Resource", "")}
         assert called == set(WAITED_FOR)
 
 
-def test_another_setting_of_a_function_is_another_version() -> None:
+def test_changing_a_functions_settings_publishes_another_version() -> None:
     """CloudFormation publishes nothing for a version with an unchanged name."""
 
     def versions(found: Any) -> set[str]:
@@ -47,7 +47,7 @@ def test_another_setting_of_a_function_is_another_version() -> None:
     assert not versions(changed_template("prod", function_memory_mb=1_024)) & before
 
 
-def test_with_snap_start_these_functions_start_from_a_snapshot() -> None:
+def test_with_snap_start_the_settlement_machines_functions_use_snapshots() -> None:
     def snapped(found: dict[str, Any]) -> dict[str, Any]:
         own = {name: found[name]["Properties"] for name in FUNCTIONS}
         return {name: one["SnapStart"] for name, one in own.items() if "SnapStart" in one}

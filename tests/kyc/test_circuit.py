@@ -14,7 +14,7 @@ from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
 ANSWERS = [APPROVED, REJECTED, IN_REVIEW, Refused(400), Refused(401)]
 
 
-def test_the_circuit_opens_with_the_thresholds_last_failing_payment(shared: Shared) -> None:
+def test_the_circuit_opens_when_enough_different_payments_have_failed(shared: Shared) -> None:
     environment = shared.environment()
 
     for _ in range(THRESHOLDS.failures - 1):
@@ -49,7 +49,7 @@ def test_the_failures_of_all_environments_are_counted_together(shared: Shared) -
     assert newcomer.calls == 0
 
 
-def test_an_open_circuit_asks_nothing_reads_rarely_and_measures_refusals(shared: Shared) -> None:
+def test_an_open_circuit_asks_nothing_and_rarely_reads_its_row(shared: Shared) -> None:
     opener = shared.opened()
     opener.client.called.clear()
 
@@ -64,7 +64,9 @@ def test_an_open_circuit_asks_nothing_reads_rarely_and_measures_refusals(shared:
 
 
 @pytest.mark.parametrize("key", [None, "counted already"])
-def test_a_stale_environment_finds_the_circuit_open_after_a_failure(shared: Shared, key: str | None) -> None:
+def test_a_stale_environment_notices_the_open_circuit_after_a_failure(
+    shared: Shared, key: str | None
+) -> None:
     behind = shared.environment()
     behind.ask(DOWN, key="counted already")
     shared.opened()
@@ -76,7 +78,7 @@ def test_a_stale_environment_finds_the_circuit_open_after_a_failure(shared: Shar
     assert (behind.announced, behind.refused) == ([], [State.OPEN])
 
 
-def test_a_stale_environment_finds_the_circuit_open_after_a_while(shared: Shared) -> None:
+def test_a_stale_environment_notices_the_open_circuit_after_a_while(shared: Shared) -> None:
     behind = shared.environment()
     behind.ask(APPROVED)
     shared.opened()
@@ -104,7 +106,7 @@ def test_failures_that_are_far_apart_do_not_add_up(shared: Shared, apart: int, o
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=str)
-def test_any_answer_takes_a_failure_back_and_is_measured(shared: Shared, answer: Any) -> None:
+def test_an_answer_resets_the_failure_count(shared: Shared, answer: Any) -> None:
     environment = shared.environment()
 
     for _ in range(10):
@@ -117,7 +119,7 @@ def test_any_answer_takes_a_failure_back_and_is_measured(shared: Shared, answer:
     assert environment.measured == [State.CLOSED] * 10
 
 
-def test_answers_from_before_the_row_was_read_take_nothing_back(shared: Shared) -> None:
+def test_answers_older_than_the_row_do_not_reset_the_count(shared: Shared) -> None:
     answered, failing = shared.environment(), shared.environment()
     answered.ask(APPROVED)
     answered.ask(APPROVED)
@@ -130,7 +132,7 @@ def test_answers_from_before_the_row_was_read_take_nothing_back(shared: Shared) 
     assert shared.state == "OPEN"
 
 
-def test_an_environment_that_has_not_looked_takes_no_failure_back(shared: Shared) -> None:
+def test_an_environment_that_has_not_read_resets_no_count(shared: Shared) -> None:
     """It may have got them before the others' failures."""
     failing, healthy = shared.environment(), shared.environment()
     healthy.ask(APPROVED)
@@ -143,7 +145,7 @@ def test_an_environment_that_has_not_looked_takes_no_failure_back(shared: Shared
     assert failing.announced == [State.OPEN]
 
 
-def test_an_answer_takes_others_known_failures_back_at_intervals(shared: Shared) -> None:
+def test_an_answer_resets_others_known_failures_only_at_intervals(shared: Shared) -> None:
     failing, healthy = shared.environment(), shared.environment()
     failing.ask(DOWN)
     failing.ask(DOWN)
@@ -158,7 +160,7 @@ def test_an_answer_takes_others_known_failures_back_at_intervals(shared: Shared)
     assert shared.has(state="CLOSED", failure_count=0)
 
 
-def test_healthy_calls_write_nothing_and_read_once_in_a_while(shared: Shared) -> None:
+def test_successful_calls_write_nothing_and_rarely_read(shared: Shared) -> None:
     environment = shared.environment()
 
     for _ in range(10):
@@ -171,7 +173,7 @@ def test_healthy_calls_write_nothing_and_read_once_in_a_while(shared: Shared) ->
     assert shared.row is None
 
 
-def test_a_failure_costs_one_write_and_anothers_between_one_more(shared: Shared) -> None:
+def test_counting_a_failure_costs_one_write_or_two_after_anothers(shared: Shared) -> None:
     environment, other = shared.environment(), shared.environment()
 
     environment.ask(DOWN)
@@ -195,7 +197,7 @@ def test_an_error_other_than_an_outage_is_raised_uncounted(shared: Shared) -> No
     assert shared.row is None
 
 
-def test_an_answer_after_a_failure_is_returned_without_its_row(shared: Shared) -> None:
+def test_an_answer_is_returned_although_the_circuits_row_is_deleted(shared: Shared) -> None:
     environment = shared.environment()
     environment.ask(DOWN)
     shared.ledger.delete(keys.circuit(kyc_circuit.CIRCUIT))

@@ -16,7 +16,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("ahead", [3, 3600, 10**8])
-def test_a_circuit_opened_by_a_clock_ahead_recovers_by_others(
+def test_a_circuit_opened_by_a_fast_clock_recovers_by_others(
     shared: Shared, counted: list[str], ahead: int
 ) -> None:
     wrong, right = shared.environment(ahead=ahead), shared.environment()
@@ -32,7 +32,7 @@ def test_a_circuit_opened_by_a_clock_ahead_recovers_by_others(
     assert shared.state == "CLOSED"
 
 
-def test_a_probe_of_a_clock_ahead_is_replaced_by_others(shared: Shared, counted: list[str]) -> None:
+def test_a_probe_claimed_by_a_fast_clock_is_replaced(shared: Shared, counted: list[str]) -> None:
     shared.opened()
     wrong, right = shared.environment(ahead=3600), shared.environment()
     wrong.ask(ZeroDivisionError())
@@ -47,9 +47,7 @@ def test_a_probe_of_a_clock_ahead_is_replaced_by_others(shared: Shared, counted:
 
 
 @pytest.mark.parametrize("ahead", [1, 2])
-def test_clocks_that_differ_as_clocks_do_are_not_wrong(
-    shared: Shared, counted: list[str], ahead: int
-) -> None:
+def test_small_clock_differences_are_not_reported(shared: Shared, counted: list[str], ahead: int) -> None:
     opener, other = shared.environment(ahead=ahead), shared.environment()
     for _ in range(THRESHOLDS.failures):
         opener.ask(DOWN)
@@ -60,7 +58,7 @@ def test_clocks_that_differ_as_clocks_do_are_not_wrong(
 
 
 @pytest.mark.parametrize("ahead", [-3600, -61])
-def test_a_clock_behind_opens_the_circuit_for_the_others(
+def test_an_environment_with_a_slow_clock_can_open_the_circuit(
     shared: Shared, counted: list[str], ahead: int
 ) -> None:
     behind, right = shared.environment(ahead), shared.environment()

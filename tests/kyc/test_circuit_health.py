@@ -28,7 +28,7 @@ def check(environment: Environment, *, is_healthy: bool) -> int:
     return len(asked)
 
 
-def test_a_closed_circuit_costs_one_read(shared: Shared) -> None:
+def test_checking_the_health_of_a_closed_circuit_costs_one_read(shared: Shared) -> None:
     environment = shared.environment()
 
     assert check(environment, is_healthy=True) == 0
@@ -49,7 +49,7 @@ def test_a_healthy_provider_closes_the_circuit_without_a_payment(shared: Shared)
     assert shared.environment().ask(APPROVED) == APPROVED
 
 
-def test_an_unhealthy_provider_keeps_it_open_and_payments_still_probe(shared: Shared) -> None:
+def test_an_unhealthy_provider_keeps_the_circuit_open_but_payments_probe(shared: Shared) -> None:
     shared.opened()
     shared.wait(RECOVERY)
     environment = shared.environment()
@@ -62,7 +62,7 @@ def test_an_unhealthy_provider_keeps_it_open_and_payments_still_probe(shared: Sh
     assert environment.ask(APPROVED) == APPROVED
 
 
-def test_a_healthy_provider_without_answers_gets_one_call_per_recovery(
+def test_a_healthy_provider_that_never_answers_gets_few_calls(
     shared: Shared,
 ) -> None:
     opener = shared.opened()
@@ -76,7 +76,7 @@ def test_a_healthy_provider_without_answers_gets_one_call_per_recovery(
     assert opener.calls <= THRESHOLDS.failures + 5
 
 
-def test_an_answer_ends_the_probation(shared: Shared) -> None:
+def test_after_an_answer_one_failure_no_longer_reopens_the_circuit(shared: Shared) -> None:
     shared.opened()
     shared.wait(RECOVERY)
     environment = shared.environment()
@@ -113,7 +113,7 @@ def test_an_order_probes_at_once_and_the_health_decides(
     assert (opener.ask(APPROVED) == APPROVED) is is_healthy
 
 
-def test_without_health_an_order_makes_the_next_payment_the_probe(shared: Shared) -> None:
+def test_a_persons_probe_without_health_lets_the_next_payment_probe(shared: Shared) -> None:
     shared.opened()
     environment = shared.environment()
     environment.ask(APPROVED)  # it knows the open circuit
@@ -124,7 +124,7 @@ def test_without_health_an_order_makes_the_next_payment_the_probe(shared: Shared
     assert shared.state == "CLOSED"
 
 
-def test_an_order_leaves_a_closed_circuit_as_it_is(shared: Shared) -> None:
+def test_a_persons_probe_does_not_change_a_closed_circuit(shared: Shared) -> None:
     environment = shared.environment()
 
     assert kyc_circuit.probe_now(environment.circuit, lambda: True) is State.CLOSED
@@ -146,7 +146,7 @@ def test_an_order_does_not_end_a_running_probe(shared: Shared) -> None:
     assert shared.state == "CLOSED"
 
 
-def test_an_order_reads_the_circuit_afresh(shared: Shared) -> None:
+def test_a_persons_probe_reads_the_circuit_afresh(shared: Shared) -> None:
     environment = shared.environment()
     environment.ask(APPROVED)  # it knows the closed circuit
     shared.opened()
@@ -172,7 +172,7 @@ def test_without_dynamodb_the_health_is_not_asked_and_an_order_has_no_answer(sha
     [(Behaviour.APPROVE, True), (Behaviour.GARBAGE, True)]
     + [(behaviour, False) for behaviour in (*ERROR_STATUSES, Behaviour.CLOSE, Behaviour.HUGE)],
 )
-def test_the_health_is_status_200_and_costs_no_call(
+def test_a_provider_is_healthy_if_its_health_path_returns_200(
     simulator: Counting, config: StageConfig, behaviour: Behaviour, is_healthy: bool
 ) -> None:
     endpoint = Endpoint(

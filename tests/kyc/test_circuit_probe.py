@@ -55,7 +55,7 @@ def test_any_answer_to_the_probe_closes_the_circuit(
 
 
 @pytest.mark.parametrize("waited", [RECOVERY, RECOVERY * 100])
-def test_a_failed_payment_does_not_probe_but_another_does(
+def test_a_payment_that_failed_does_not_probe_but_another_does(
     shared: Shared, prober: Environment, waited: int
 ) -> None:
     environment = shared.environment()
@@ -73,7 +73,9 @@ def test_a_failed_payment_does_not_probe_but_another_does(
     assert shared.state == "CLOSED"
 
 
-def test_a_failed_probe_opens_the_circuit_for_another_recovery(shared: Shared, prober: Environment) -> None:
+def test_a_failed_probe_keeps_the_circuit_open_for_another_period(
+    shared: Shared, prober: Environment
+) -> None:
     shared.wait(RECOVERY)
 
     assert prober.ask(DOWN) is DOWN
@@ -90,7 +92,7 @@ def test_a_failed_probe_opens_the_circuit_for_another_recovery(shared: Shared, p
 
 
 @pytest.mark.parametrize("cached", [None, 1, kyc_circuit.CACHE_SECONDS], ids=["new", "knows", "looks again"])
-def test_a_probe_refuses_other_calls_retryably_until_the_circuit_closes(
+def test_other_calls_are_refused_as_retryable_while_a_probe_runs(
     shared: Shared, prober: Environment, cached: int | None
 ) -> None:
     """The machine retries within three seconds; a payment must not be reversed for that."""
@@ -111,7 +113,7 @@ def test_a_probe_refuses_other_calls_retryably_until_the_circuit_closes(
     assert other.ask(APPROVED) == APPROVED
 
 
-def test_a_dead_probe_is_replaced_only_after_its_time(shared: Shared, prober: Environment) -> None:
+def test_a_dead_probe_is_replaced_only_after_its_lease(shared: Shared, prober: Environment) -> None:
     shared.wait(RECOVERY)
     assert isinstance(prober.ask(Frozen()), Frozen)
     other = shared.environment()
@@ -125,7 +127,7 @@ def test_a_dead_probe_is_replaced_only_after_its_time(shared: Shared, prober: En
     assert shared.state == "CLOSED"
 
 
-def test_a_late_failure_counts_as_the_closed_circuits_first(shared: Shared) -> None:
+def test_a_late_failure_counts_as_first_after_the_circuit_closed(shared: Shared) -> None:
     late = shared.environment()
 
     def everything_else() -> None:
@@ -141,7 +143,7 @@ def test_a_late_failure_counts_as_the_closed_circuits_first(shared: Shared) -> N
     assert late.announced == []
 
 
-def test_a_late_failure_leaves_the_probe_to_its_environment(shared: Shared) -> None:
+def test_a_late_failure_does_not_disturb_a_running_probe(shared: Shared) -> None:
     late, prober = shared.environment(), shared.environment()
 
     def everything_else() -> None:
@@ -161,7 +163,7 @@ def test_a_late_failure_leaves_the_probe_to_its_environment(shared: Shared) -> N
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
-def test_a_late_probe_leaves_its_successor_alone(shared: Shared, answer: Any) -> None:
+def test_a_late_probes_answer_does_not_disturb_its_successor(shared: Shared, answer: Any) -> None:
     late, second = shared.opened(), shared.environment()
     late.announced.clear()
     shared.wait(RECOVERY)
@@ -188,7 +190,7 @@ def test_an_overdue_probe_without_a_successor_still_decides(shared: Shared) -> N
     assert shared.state == "CLOSED"
 
 
-def test_an_overdue_probe_does_not_decide_for_its_successor(shared: Shared) -> None:
+def test_an_overdue_probes_failure_does_not_reopen_its_successors_circuit(shared: Shared) -> None:
     opener, second = shared.opened(), shared.environment()
     shared.wait(RECOVERY)
 

@@ -72,7 +72,7 @@ def processes(ledger: Ledger, failures: int) -> Iterator[Processes]:
 
 
 @pytest.mark.parametrize(("failures", "state"), [(COUNT, "CLOSED"), (COUNT - 1, "OPEN")])
-def test_concurrent_failures_all_count_except_that_of_a_killed_process(
+def test_concurrent_failures_all_count_except_those_of_killed_processes(
     ledger: Ledger, failures: int, state: str
 ) -> None:
     with processes(ledger, failures) as environments:
@@ -85,7 +85,7 @@ def test_concurrent_failures_all_count_except_that_of_a_killed_process(
     assert rules.payment(killed) not in row["failed"]
 
 
-def test_a_killed_probe_gets_one_replacement_before_all_calls_pass(ledger: Ledger) -> None:
+def test_a_killed_probe_gets_exactly_one_replacement(ledger: Ledger) -> None:
     with processes(ledger, failures=3) as environments:
         ended = environments.say("down")
         time.sleep(max(CACHE_SECONDS, RECOVERY_SECONDS) + 1)  # then none takes the circuit for closed

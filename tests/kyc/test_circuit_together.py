@@ -74,7 +74,7 @@ def together(shared: Shared) -> Together:
     return Together(shared)
 
 
-def test_one_environment_opens_and_announces_though_all_fail_at_once(together: Together) -> None:
+def test_only_one_of_many_failing_environments_announces_the_opening(together: Together) -> None:
     with together.held_until(lambda: len(together.asked) == COUNT):
         assert together.all_at_once() == [DOWN] * COUNT
 
@@ -83,7 +83,7 @@ def test_one_environment_opens_and_announces_though_all_fail_at_once(together: T
     assert together.shared.state == "OPEN"
 
 
-def test_each_environment_has_one_failure_at_most_beyond_the_threshold(together: Together) -> None:
+def test_each_environment_makes_at_most_one_call_beyond_the_threshold(together: Together) -> None:
     for _ in range(5):
         together.all_at_once()
 
@@ -98,7 +98,7 @@ def test_failures_that_come_together_are_all_counted(together: Together) -> None
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
 @pytest.mark.parametrize("died", [0, 1], ids=["the first", "its successor"])
-def test_one_probe_passes_and_each_change_is_announced_once(
+def test_only_one_environment_probes_and_each_change_is_announced_once(
     together: Together, died: int, answer: Any
 ) -> None:
     together.all_at_once()
@@ -123,7 +123,7 @@ def test_one_probe_passes_and_each_change_is_announced_once(
     assert together.announced == [State.HALF_OPEN, after]
 
 
-def test_every_call_passes_once_the_probe_has_closed_the_circuit(together: Together) -> None:
+def test_all_calls_pass_after_the_probe_closed_the_circuit(together: Together) -> None:
     together.all_at_once()
     together.answer = APPROVED
     together.shared.wait(THRESHOLDS.recovery_seconds)

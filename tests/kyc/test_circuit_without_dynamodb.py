@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: type(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, Refused(400), DOWN], ids=str)
-def test_every_call_passes_with_the_providers_own_answer_or_failure(
+def test_without_dynamodb_every_call_passes_to_the_provider(
     shared: Shared, outage: Exception, answer: Any
 ) -> None:
     environment = shared.environment()
@@ -30,7 +30,7 @@ def test_every_call_passes_with_the_providers_own_answer_or_failure(
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
-def test_an_answer_after_a_failure_is_returned_with_either_unrecorded(
+def test_an_answer_is_returned_although_counting_fails(
     shared: Shared, outage: Exception, counted: bool
 ) -> None:
     environment = shared.environment()
@@ -44,7 +44,7 @@ def test_an_answer_after_a_failure_is_returned_with_either_unrecorded(
     assert shared.row is None or shared.row.keys() >= {"state", "version"}
 
 
-def test_a_circuit_that_cannot_open_opens_with_the_next_failure(shared: Shared, outage: Exception) -> None:
+def test_an_opening_that_could_not_be_written_is_made_up(shared: Shared, outage: Exception) -> None:
     environment = shared.environment()
     for _ in range(THRESHOLDS.failures - 1):
         environment.ask(DOWN)
@@ -57,7 +57,7 @@ def test_a_circuit_that_cannot_open_opens_with_the_next_failure(shared: Shared, 
     assert len(environment.announced) == 1
 
 
-def test_an_unclaimable_probe_is_a_refusal_of_the_circuit(shared: Shared, outage: Exception) -> None:
+def test_without_a_written_claim_no_payment_probes(shared: Shared, outage: Exception) -> None:
     environment = shared.opened()
     shared.wait(THRESHOLDS.recovery_seconds)
     environment.cut_off(outage, "put_item")
@@ -69,7 +69,7 @@ def test_an_unclaimable_probe_is_a_refusal_of_the_circuit(shared: Shared, outage
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DOWN], ids=["healthy", "down"])
-def test_an_unrecorded_probe_answers_and_the_next_closes_the_circuit(
+def test_a_probe_whose_result_is_not_recorded_is_repeated_later(
     shared: Shared, outage: Exception, answer: Any
 ) -> None:
     environment = shared.opened()

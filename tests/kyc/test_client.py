@@ -36,12 +36,14 @@ SLOW = {Behaviour.HANG, Behaviour.DRIP, Behaviour.DRIP_HEADERS}
 OTHER = replace(PAYMENT, key="order-2026-000102")
 
 
-def test_no_behaviour_of_the_simulator_goes_untested() -> None:
+def test_the_tests_cover_each_behaviour_of_the_simulator() -> None:
     assert DECISIONS.keys() | OUTAGES.keys() | {Behaviour.REFUSE} == set(Behaviour)
 
 
 @pytest.mark.parametrize("behaviour", DECISIONS)
-def test_a_decision_is_a_verdict(simulator: Counting, ask: Ask, behaviour: Behaviour) -> None:
+def test_each_decision_of_the_provider_becomes_a_verdict(
+    simulator: Counting, ask: Ask, behaviour: Behaviour
+) -> None:
     simulator.state.behaviour = behaviour
 
     verdict = ask(client(simulator.url))
@@ -56,7 +58,7 @@ def test_a_decision_is_a_verdict(simulator: Counting, ask: Ask, behaviour: Behav
 
 
 @pytest.mark.parametrize("behaviour", [Behaviour.REFUSE, *OUTAGES])
-def test_no_verdict_means_one_call_and_a_correct_next_answer(
+def test_a_failed_call_is_made_once_and_the_next_succeeds(
     simulator: Counting, ask: Ask, behaviour: Behaviour
 ) -> None:
     asking = client(simulator.url, (0.2, 1) if behaviour in SLOW else (20, 20))
@@ -76,7 +78,7 @@ def test_no_verdict_means_one_call_and_a_correct_next_answer(
     assert simulator.connections == (1 if behaviour in KEPT else 2)
 
 
-def test_a_refused_api_key_is_an_answer_wanting_another_key(simulator: Counting, ask: Ask) -> None:
+def test_a_refused_api_key_is_reported_as_refused(simulator: Counting, ask: Ask) -> None:
     simulator.state.api_keys = ["new"]
     asking = client(simulator.url)
 
@@ -86,7 +88,7 @@ def test_a_refused_api_key_is_an_answer_wanting_another_key(simulator: Counting,
     assert isinstance(ask(asking), Verdict)
 
 
-def test_a_late_answer_is_not_taken_for_the_next(simulator: Counting, ask: Ask) -> None:
+def test_a_late_answer_is_not_used_for_the_next_question(simulator: Counting, ask: Ask) -> None:
     simulator.state.delay_seconds = 1.2
     asking = client(simulator.url, (20, 1))
     assert str(ask(asking)) == "kyc: ReadTimeoutError"

@@ -16,7 +16,7 @@ NAMED = replace(PAYMENT, payer_name="Alice Muster", payee_name="Bob Muster")
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/v1/"])
-def test_a_question_is_exactly_this(prefix: str) -> None:
+def test_a_question_to_the_provider_has_exactly_this_form(prefix: str) -> None:
     with raw(answer()) as server:
         client(server.url + prefix).ask(PAYMENT, "secret")
 
@@ -36,7 +36,7 @@ def test_a_question_is_exactly_this(prefix: str) -> None:
     assert json.loads(body) == {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
 
 
-def test_each_question_has_the_key_that_it_is_asked_with() -> None:
+def test_each_question_is_sent_with_the_api_key_given() -> None:
     with raw(says(answer(), hang_up=False)) as server:
         asking = client(server.url)
         for key in ("old", "new"):
@@ -47,7 +47,7 @@ def test_each_question_has_the_key_that_it_is_asked_with() -> None:
     assert server.connections == 1
 
 
-def test_the_calls_line_has_the_provider_and_its_status(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_line_has_the_provider_and_the_http_status(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: dict[str, object] = {}
     monkeypatch.setattr(kyc_client, "note", noted.__setitem__)
     with raw(answer()) as server:

@@ -89,7 +89,9 @@ def test_an_address_of_an_unsupported_family_is_passed_over() -> None:
     assert place == good[-1]
 
 
-def test_the_attempts_that_lose_are_closed(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_attempts_that_lose_are_closed(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[socket.socket | None] = []
     begin = kyc_connection._begin
 
@@ -108,7 +110,7 @@ def test_the_attempts_that_lose_are_closed(resolver: Resolver, monkeypatch: pyte
     connected.close()
 
 
-def test_an_accepting_but_silent_address_is_tried_after_answering_ones(ask: Ask, resolver: Resolver) -> None:
+def test_an_address_that_never_answers_is_tried_last(ask: Ask, resolver: Resolver) -> None:
     with raw(silent) as bad, raw(says(answer(), hang_up=True)) as good:
         resolver.ports = [bad.port, good.port]
         asking = client(NAMED, (20, 2))
@@ -147,7 +149,7 @@ def asking_patiently(asking: Any) -> Any:
     return patient
 
 
-def test_no_old_lookup_is_joined_and_at_most_four_hang(
+def test_old_lookups_are_not_shared_and_at_most_four_hang(
     ask: Ask, resolver: Resolver, clock: SimpleNamespace
 ) -> None:
     resolver.may_answer.clear()
@@ -170,7 +172,9 @@ def test_no_old_lookup_is_joined_and_at_most_four_hang(
         assert resolver.lookups == LOOKUPS_MAX + 1
 
 
-def test_a_clock_going_back_keeps_no_old_answer(ask: Ask, resolver: Resolver, clock: SimpleNamespace) -> None:
+def test_a_clock_going_back_does_not_extend_the_lookup_cache(
+    ask: Ask, resolver: Resolver, clock: SimpleNamespace
+) -> None:
     with raw(answer()) as server:
         resolver.ports = [server.port]
         asking = client(NAMED)
@@ -212,7 +216,7 @@ def test_a_host_that_is_no_name_is_an_outage(ask: Ask) -> None:
     [(0, "kyc: ReadTimeoutError"), (1, "kyc: the exchange took longer than 2.5 s")],
     ids=["alone", "after a slow lookup"],
 )
-def test_a_handshake_that_drips_ends_within_the_limit(
+def test_a_slow_dripping_handshake_ends_within_the_limit(
     ask: Ask, resolver: Resolver, lookup_seconds: int, said: str
 ) -> None:
     """Each silence in it is shorter than a timeout."""
@@ -224,7 +228,7 @@ def test_a_handshake_that_drips_ends_within_the_limit(
         assert str(in_time(lambda: ask(client(f"https://{HOST}", (2, 0.5))))) == said
 
 
-def test_a_drip_on_a_kept_connection_ends_within_the_limit(ask: Ask) -> None:
+def test_a_slow_answer_on_a_kept_connection_is_cut_off(ask: Ask) -> None:
     talks = iter([says(answer(), hang_up=False), dripping(HEAD_AND_LENGTH, b"x")])
 
     def talk(connection: socket.socket) -> object:
@@ -240,7 +244,7 @@ def test_a_drip_on_a_kept_connection_ends_within_the_limit(ask: Ask) -> None:
     assert server.connections == 1
 
 
-def test_a_connection_that_comes_too_late_is_not_used(
+def test_a_connection_made_after_the_limit_is_not_used(
     ask: Ask, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = kyc_connection.first_to_accept
@@ -259,7 +263,7 @@ def test_a_connection_that_comes_too_late_is_not_used(
         assert server.requests == []
 
 
-def test_a_limit_that_comes_after_its_exchange_cuts_nothing_off(ask: Ask) -> None:
+def test_a_late_timer_does_not_cut_off_the_next_exchange(ask: Ask) -> None:
     """An environment may freeze between the answer and the timer, and thaw in the next exchange."""
     earlier: list[Cutoff] = []
 

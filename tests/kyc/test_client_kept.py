@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         pytest.param([IDLE + 1, IDLE, IDLE], 2, id="idle for longer, and then in use"),
     ],
 )
-def test_a_connection_is_kept_only_while_it_is_in_use(
+def test_an_idle_connection_is_not_used_again(
     ask: Ask, clock: SimpleNamespace, status: int, waits: list[int], connections: int
 ) -> None:
     """Gateways forget an idle connection silently: a question on it would count as an outage."""

@@ -115,7 +115,7 @@ def test_an_answer_incomplete_in_time_is_an_outage_without_retry(ask: Ask, said:
     assert len(server.requests) == 1
 
 
-def test_a_status_means_verdict_refusal_or_outage_without_following_redirects(ask: Ask) -> None:
+def test_each_http_status_means_verdict_refusal_or_outage(ask: Ask) -> None:
     def talk(connection: socket.socket) -> bool:
         status = int(server.requests[-1].partition(b":verify")[0][-3:])
         location = b"Location: /" + PERSON
@@ -143,7 +143,7 @@ def test_a_status_means_verdict_refusal_or_outage_without_following_redirects(as
     assert (len(server.requests), server.connections) == (len(statuses), 1)
 
 
-def test_a_redirect_leads_nowhere_even_with_the_providers_credentials(ask: Ask) -> None:
+def test_a_redirect_is_never_followed(ask: Ask) -> None:
     with raw(answer()) as elsewhere:
         with raw(answer(b"", 307, b"Location: " + elsewhere.url.encode())) as server:
             outage = ask(client(server.url))

@@ -38,7 +38,7 @@ def test_a_trusted_certificate_for_the_host_gives_a_kept_connection(
     assert server.connections == 1
 
 
-def test_no_other_certificate_is_accepted_and_no_request_is_sent(authority: trustme.CA, ask: Ask) -> None:
+def test_an_untrusted_certificate_is_refused_before_any_request(authority: trustme.CA, ask: Ask) -> None:
     long_ago = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2020)]
     for case, certificate in {
         "signed by an unknown authority": trustme.CA().issue_cert("127.0.0.1"),
@@ -52,7 +52,7 @@ def test_no_other_certificate_is_accepted_and_no_request_is_sent(authority: trus
         assert (str(outage), server.requests) == ("kyc: SSLError", []), case
 
 
-def test_a_drip_ends_within_the_bound_under_encryption_too(authority: trustme.CA, ask: Ask) -> None:
+def test_a_slow_dripping_answer_over_tls_is_cut_off(authority: trustme.CA, ask: Ask) -> None:
     context = serving(authority.issue_cert("127.0.0.1"))
 
     with raw(dripping(HEAD_AND_LENGTH, b"x"), context) as server:

@@ -53,7 +53,7 @@ def test_a_provider_failure_is_counted_before_the_function_is_ended(ledger: Ledg
     assert failures(ledger) == 1
 
 
-def test_a_function_that_is_ended_counts_nothing(ledger: Ledger) -> None:
+def test_a_function_that_lambda_ends_counts_no_failure(ledger: Ledger) -> None:
     """The former situation with a slow name server, before an exchange had one limit."""
     assert called(ledger, "lookup", "unbounded", seconds=4) is None
     assert failures(ledger) == 0

@@ -49,7 +49,7 @@ def town() -> Town:
     ids=["account", "settlement"],
 )
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_a_second_look_whose_batch_fails_leaves_the_table_unproven(
+def test_a_failed_second_look_leaves_the_table_unproven(
     town: Town, key: Row, changes: Row, failure: Exception
 ) -> None:
     town.put(town.row(key) | changes)

@@ -74,7 +74,7 @@ def test_erased_names_hide_no_change_of_another_attribute(shape: str) -> None:
 
 @pytest.mark.parametrize("words", [{"reference": "invoice 8"}, {"metadata": {"shop": "till"}}])
 @pytest.mark.parametrize("shape", FINISHED)
-def test_erased_names_hide_no_words_that_are_added_or_changed(shape: str, words: dict[str, Any]) -> None:
+def test_erasing_names_hides_no_change_of_reference_or_metadata(shape: str, words: dict[str, Any]) -> None:
     made, name = erase(shape, row_keys=ROW_KEYS, names_erased_at=AT, **words)
 
     (fault,) = reconciled(made.rows(), ROW_KEYS).faults
@@ -110,14 +110,14 @@ def test_names_half_erased_or_erased_too_early_are_found(
 
 
 @pytest.mark.parametrize("shape", UNFINISHED)
-def test_erased_names_hide_no_changed_request_of_an_unfinished_settlement(shape: str) -> None:
+def test_erasing_names_hides_no_changed_payee_of_an_unfinished_settlement(shape: str) -> None:
     """Otherwise a held settlement could pay another payee, whom only its row names."""
     made, name = erase(shape, payee="mallory", names_erased_at=AT)
 
     assert name in {fault.partition(": ")[0] for fault in reconciled(made.rows()).faults}
 
 
-def test_erased_names_need_a_time() -> None:
+def test_a_settlement_with_erased_names_needs_the_erasures_time() -> None:
     made, name = erase("settled", names_erased_at="yes")
 
     (fault, *_) = reconciled(made.rows()).faults

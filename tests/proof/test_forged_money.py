@@ -113,7 +113,7 @@ def put_a_balance(town: Town) -> None:
         (put_a_balance, "ACCOUNT#mallory"),
     ],
 )
-def test_money_from_nothing_is_found_and_its_row_named(
+def test_the_proof_names_the_row_of_forged_money(
     town: Town, forge: Callable[[Town], None], named: str
 ) -> None:
     assert reconciled(town.table.items).conserved
@@ -124,7 +124,7 @@ def test_money_from_nothing_is_found_and_its_row_named(
     assert {fault.partition(": ")[0] for fault in findings.faults} == {named}, findings.faults
 
 
-def test_no_plain_put_of_the_forgery_is_malformed(town: Town) -> None:
+def test_the_forgerys_rows_are_well_formed_one_by_one(town: Town) -> None:
     """Its claims reveal it, not its form: with all rows it would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":

@@ -42,7 +42,7 @@ def test_a_value_nested_under_its_types_name_is_found(shape: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["fee", "release", "verify"])
-def test_a_settled_payment_reversed_without_an_order_is_named(step: str) -> None:
+def test_the_proof_names_a_settled_payment_reversed_without_an_order(step: str) -> None:
     """The functions would run this reversal, with valid signatures."""
     rows = rows_of("settled")
     key = settlement_in(rows)
@@ -68,7 +68,7 @@ def test_a_settled_payment_reversed_without_an_order_is_named(step: str) -> None
     ],
 )
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape in ("settled", "held")])
-def test_a_time_that_is_none_is_named(shape: str, name: str, value: Any) -> None:
+def test_the_proof_names_an_invalid_time(shape: str, name: str, value: Any) -> None:
     rows = rows_of(shape)
     at_fault = next(key for key, item in rows.items() if "deadline_seconds" in item)
 
@@ -77,7 +77,7 @@ def test_a_time_that_is_none_is_named(shape: str, name: str, value: Any) -> None
     assert at_fault[0] in {one.partition(":")[0] for one in findings.faults + findings.unproven}
 
 
-def test_a_far_future_opening_hides_no_lifted_freeze() -> None:
+def test_an_account_opened_in_the_future_hides_no_lifted_freeze() -> None:
     frozen = Town(row_keys=ROW_KEYS)
     frozen.open("alice", 700)
     frozen.state("freeze", "freeze-of-alice-0001", "alice")

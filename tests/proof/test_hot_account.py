@@ -102,7 +102,7 @@ def test_a_wrong_balance_of_a_hot_account_is_found(
 
 
 @pytest.mark.parametrize(("wrong", "verdict"), [(0, Verdict.AGREES), (PRICE, Verdict.DISAGREES)])
-def test_a_late_clock_leaves_a_constant_gap_without_a_fault(
+def test_an_entry_from_a_slow_clock_causes_no_fault(
     town: Town, wrong: int, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After each read, an entry of equal price is added behind the tail."""

@@ -64,7 +64,7 @@ def test_an_account_whose_orders_the_scan_has_missed_is_unproven(
 
 @pytest.mark.parametrize("first", ["ORDER", "ACCOUNT"])
 @pytest.mark.parametrize("missed", [{UNFREEZE}, set()])
-def test_an_order_that_the_account_names_is_read(
+def test_an_order_that_the_scan_missed_is_read_afterwards(
     town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     findings = reconciled(town, missed, first, monkeypatch)

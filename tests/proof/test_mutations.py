@@ -44,7 +44,7 @@ def unexplained(shape: str, mutations: Iterable[Mutation]) -> Counter[tuple[str,
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_lawful_shape_is_proven(shape: str) -> None:
+def test_the_proof_accepts_every_lawful_settlement(shape: str) -> None:
     findings = reconciled(rows_of(shape))
 
     assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
@@ -52,7 +52,7 @@ def test_every_lawful_shape_is_proven(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_mutation_is_found_or_explained(shape: str) -> None:
+def test_each_sampled_mutation_is_found_or_explained(shape: str) -> None:
     sample = sampled(shape, ONE_OF)
 
     assert len(sample) > 10
@@ -61,7 +61,7 @@ def test_a_mutation_is_found_or_explained(shape: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
-def test_many_single_mutations_are_found_or_explained(shape: str) -> None:
+def test_each_of_many_mutations_is_found_or_explained(shape: str) -> None:
     assert not unexplained(shape, sampled(shape, ONE_OF_IN_THE_LONG_SUITE))
 
 
@@ -70,7 +70,7 @@ def sampled(shape: str, one_of: int) -> Sequence[Mutation]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_pair_of_mutations_is_found_unless_both_are_explained(shape: str) -> None:
+def test_two_mutations_together_are_found_unless_both_are_explained(shape: str) -> None:
     """Two detectable changes do not hide each other, in a seeded sample."""
     chance, tried = random.Random(shape), 0
     while tried < PAIRS:
@@ -93,5 +93,5 @@ def test_each_explanation_is_needed(number: int, part: tuple[str, str, str]) -> 
     assert not about or not all(is_found(shape, one) for shape, one in about), explanations()[number].reason
 
 
-def test_the_page_has_the_table_of_what_cannot_be_known() -> None:
+def test_the_documentation_page_lists_what_cannot_be_known() -> None:
     assert PAGE.read_text() == rendered(), "run `python -m tests.proof.unknowable`"

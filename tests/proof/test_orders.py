@@ -30,7 +30,7 @@ def town() -> Town:
     return town
 
 
-def test_orders_and_what_they_have_done_are_proven(town: Town) -> None:
+def test_the_proof_accepts_orders_and_their_effects(town: Town) -> None:
     findings = reconciled(town.table.items)
 
     assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
@@ -38,7 +38,7 @@ def test_orders_and_what_they_have_done_are_proven(town: Town) -> None:
     assert findings.conserved
 
 
-def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
+def test_money_moved_without_an_order_is_found(town: Town) -> None:
     """Without orders, this agreeing entry and balance would be a lawful deposit."""
     alice = town.row(keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 900})
@@ -58,7 +58,7 @@ def test_money_that_no_order_has_moved_is_found(town: Town) -> None:
         keys.orders_index(timestamp(NOW)) | {"gsi1pk": keys.LIMBO},
     ],
 )
-def test_an_order_not_indexed_at_its_time_is_found(town: Town, place: Row) -> None:
+def test_an_order_missing_from_the_index_is_found(town: Town, place: Row) -> None:
     """Otherwise the audit, which reads the index, would miss the order."""
     order_row = town.row(keys.order(CLOSE))
     town.put({name: order_row[name] for name in order_row if not name.startswith("gsi1")} | place)
@@ -96,7 +96,7 @@ def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
         ("alice", {"last_order": "withdraw-of-alice-001"}),
     ],
 )
-def test_a_state_that_no_order_has_set_is_found(town: Town, account: str, changes: Row) -> None:
+def test_an_account_state_that_no_order_set_is_found(town: Town, account: str, changes: Row) -> None:
     changed = town.row(keys.account(account)) | changes
     town.put({name: value for name, value in changed.items() if value is not None})
 
@@ -109,7 +109,7 @@ def test_a_state_that_no_order_has_set_is_found(town: Town, account: str, change
     "key",
     ["open-of-alice-000000", "deposit-of-alice-0000", "withdraw-of-alice-001", FREEZE, UNFREEZE, CLOSE],
 )
-def test_an_order_that_is_gone_is_found(town: Town, key: str) -> None:
+def test_a_deleted_order_is_found(town: Town, key: str) -> None:
     del town.table.items[f"ORDER#{key}", "ORDER"]
 
     assert len(reconciled(town.table.items).faults) == 1
@@ -131,7 +131,7 @@ def test_an_order_that_is_gone_is_found(town: Town, key: str) -> None:
         {"order": "give"},
     ],
 )
-def test_an_order_that_says_something_else_is_found(town: Town, changes: Row) -> None:
+def test_an_order_that_contradicts_its_effect_is_found(town: Town, changes: Row) -> None:
     town.put(town.row(keys.order("withdraw-of-alice-001")) | changes)
 
     assert not reconciled(town.table.items).conserved
@@ -146,7 +146,7 @@ def test_an_order_that_did_nothing_is_found(town: Town) -> None:
     ]
 
 
-def test_a_deposit_that_comes_during_the_scan_is_in_motion(town: Town) -> None:
+def test_a_deposit_made_during_the_scan_is_no_fault(town: Town) -> None:
     """The scan reads one of three rows before the deposit, the others after it."""
     for number, first in enumerate(("ACCOUNT", "ORDER", "ENTRIES"), 1):
         before = {key: item for key, item in town.table.items.items() if key[0].startswith(first)}

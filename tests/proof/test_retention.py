@@ -75,7 +75,7 @@ def test_a_table_with_expired_entries_is_proven_and_as_sealed(shape: str) -> Non
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_it_makes_no_difference_which_entries_are_gone(shape: str) -> None:
+def test_the_proof_accepts_any_subset_of_expired_entries(shape: str) -> None:
     rows, entries = rows_of(shape), entries_in(rows_of(shape))
 
     for gone in (entries[:0], entries[:1], entries[1:], entries[::2], entries[1::2]):
@@ -86,7 +86,7 @@ def test_it_makes_no_difference_which_entries_are_gone(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_mutated_remaining_row_is_found_by_rows_or_journal(shape: str) -> None:
+def test_each_mutation_of_the_remaining_rows_is_found(shape: str) -> None:
     rows, journal = aged(shape), sealed(rows_of(shape))
     start = list(SHAPES).index(shape) % ONE_OF
 
@@ -99,7 +99,7 @@ def test_a_mutated_remaining_row_is_found_by_rows_or_journal(shape: str) -> None
 
 
 @pytest.mark.parametrize("shape", ["settled", "voided", "in LIMBO for the hold", "to be reversed on order"])
-def test_the_journal_still_proves_a_time_without_its_entry(shape: str) -> None:
+def test_the_journal_finds_changed_times_whose_entries_have_expired(shape: str) -> None:
     rows, journal = aged(shape), sealed(rows_of(shape))
     hidden = [
         one
@@ -115,7 +115,7 @@ def test_the_journal_still_proves_a_time_without_its_entry(shape: str) -> None:
 @pytest.mark.parametrize(
     "shape", ["held", "settled", "voided", "reversed on order", *there("merchants", "swept")]
 )
-def test_an_entry_missing_before_its_time_is_a_fault(shape: str) -> None:
+def test_an_entry_missing_before_its_expiry_is_a_fault(shape: str) -> None:
     """The slack allows for reading time and clock skew."""
     rows = rows_of(shape)
     early = NOW + timedelta(days=DAYS - 1, hours=-1)
@@ -128,7 +128,7 @@ def test_an_entry_missing_before_its_time_is_a_fault(shape: str) -> None:
         ]
 
 
-def test_a_persons_deletion_is_named_even_after_the_entrys_time() -> None:
+def test_a_persons_deletion_is_named_even_after_the_entrys_expiry() -> None:
     rows = rows_of("settled")
     journal, (pk, sk) = sealed(rows), entries_in(rows)[0]
     old = from_wire(rows[pk, sk])
@@ -140,7 +140,7 @@ def test_a_persons_deletion_is_named_even_after_the_entrys_time() -> None:
 
 
 @pytest.mark.parametrize("days", [None, DAYS + 10])
-def test_a_stage_with_a_longer_retention_misses_the_expired_entries(days: int | None) -> None:
+def test_the_proof_needs_the_shortest_retention_ever_set(days: int | None) -> None:
     """Therefore the setting must keep the shortest retention that the stage ever had."""
     findings = reconciled(aged("settled"), days=days)
 
@@ -150,7 +150,7 @@ def test_a_stage_with_a_longer_retention_misses_the_expired_entries(days: int | 
 
 
 @pytest.mark.parametrize("days", [None, DAYS + 1])
-def test_an_entry_with_another_end_than_a_stages_is_malformed(days: int | None) -> None:
+def test_an_entry_with_an_impossible_expiry_is_malformed(days: int | None) -> None:
     findings = reconciled(rows_of("settled"), NOW, days)
 
     assert {fault.partition("malformed: ")[2] for fault in findings.faults} == {
@@ -158,14 +158,14 @@ def test_an_entry_with_another_end_than_a_stages_is_malformed(days: int | None) 
     }
 
 
-def test_a_longer_retention_keeps_the_proof_under_the_shorter_one() -> None:
+def test_a_longer_retention_keeps_entries_provable_by_the_shorter_one() -> None:
     rows = rows_of("settled", 800)
 
     assert reconciled(rows, LATER).conserved
     assert not reconciled(without(rows, entries_in(rows)[0]), NOW).conserved
 
 
-def test_a_lost_permanent_entry_is_found_by_the_journal() -> None:
+def test_the_journal_finds_a_deleted_entry_without_expiry() -> None:
     """The rows cannot show it: the stage has a retention, and the entry is old."""
     rows = rows_of("settled", None)
     entry = next(key for key in rows if key[0].startswith("ENTRIES#alice") and key[1].endswith(":hold"))
@@ -178,7 +178,7 @@ def test_a_lost_permanent_entry_is_found_by_the_journal() -> None:
 
 
 @pytest.mark.parametrize("later", [-1, 1, 86_399, -86_400, 86_400])
-def test_an_end_not_whole_days_after_posting_is_at_fault(later: int) -> None:
+def test_an_expiry_not_whole_days_after_posting_is_a_fault(later: int) -> None:
     rows = rows_of("settled")
     row = from_wire(rows[entries_in(rows)[0]])
     forged = put(rows, row | {EXPIRES: row[EXPIRES] + later}, ROW_KEYS)
@@ -200,7 +200,7 @@ def test_a_permanent_row_with_an_expiry_is_at_fault(kind: str) -> None:
     assert any("expires_at is none" in fault for fault in findings.faults)
 
 
-def test_a_slot_cannot_be_dated_back_to_need_no_entry() -> None:
+def test_a_step_dated_before_its_claim_is_a_fault() -> None:
     """A signed claim of today with a hold 500 days ago would need no entry."""
     rows = rows_of("claimed")
     row = settlement_of(rows)
@@ -216,7 +216,7 @@ def test_a_slot_cannot_be_dated_back_to_need_no_entry() -> None:
     ]
 
 
-def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
+def test_a_reversal_dated_before_its_order_is_a_fault() -> None:
     rows, later = rows_of("reversed on order"), LATER
     row = settlement_of(rows)
     order = from_wire(rows[f"EVIDENCE#{row['pk'][11:]}", f"{row['pk'][11:]}:reverse"])
@@ -229,7 +229,7 @@ def test_a_reversal_cannot_be_dated_back_before_its_order() -> None:
     assert any("but the order to reverse it is of" in fault for fault in reconciled(forged, later).faults)
 
 
-def test_the_journal_reveals_an_old_voided_payment_forged_as_paid() -> None:
+def test_the_journal_finds_an_old_voided_payment_forged_as_paid() -> None:
     """The rows cannot show it: approval recorded, entries gone, balances agreeing."""
     rows = aged("voided after its approval")
     row = settlement_of(rows)
@@ -279,7 +279,7 @@ def test_an_entry_expiring_during_the_read_is_no_fault(
     assert findings.conserved
 
 
-def test_a_wrong_balance_is_found_without_its_accounts_entries() -> None:
+def test_a_wrong_balance_is_found_although_its_entries_have_expired() -> None:
     for shape in UNREVERSED:
         for account in (key for key in aged(shape) if key[0].startswith("ACCOUNT#")):
             balance = from_wire(aged(shape)[account])
@@ -287,7 +287,7 @@ def test_a_wrong_balance_is_found_without_its_accounts_entries() -> None:
             assert len(reconciled(forged).faults) == 1
 
 
-def test_an_old_entry_that_no_row_explains_is_a_fault() -> None:
+def test_an_old_entry_without_a_settlement_is_a_fault() -> None:
     rows = rows_of("settled")
     row = settlement_of(rows)
     left = without(rows, (str(row["pk"]), "SETTLEMENT"))
@@ -296,7 +296,7 @@ def test_an_old_entry_that_no_row_explains_is_a_fault() -> None:
     assert any("has entries, but no sound row" in fault for fault in reconciled(left).faults)
 
 
-def test_an_entry_forged_without_the_key_is_found_however_old() -> None:
+def test_an_entry_signed_with_a_guessed_key_is_found() -> None:
     rows = rows_of("settled")
     row = from_wire(rows[entries_in(rows)[0]])
 
@@ -305,7 +305,7 @@ def test_an_entry_forged_without_the_key_is_found_however_old() -> None:
     assert any("signature" in fault for fault in reconciled(forged).faults)
 
 
-def test_an_unswept_release_stays_known_when_its_entry_is_gone() -> None:
+def test_an_unswept_release_is_reported_after_its_entry_expired() -> None:
     """After 400 days no sweep could add it; the proof reports it daily until then."""
     findings = reconciled(aged("released to a merchant"))
 

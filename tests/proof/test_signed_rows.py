@@ -79,7 +79,7 @@ def covers(mutation: Mutation) -> bool:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_change_of_what_is_signed_is_named(shape: str) -> None:
+def test_every_change_of_a_signed_attribute_is_found(shape: str) -> None:
     rows = town(shape, ROW_KEYS).rows()
     assert reconciled(rows, ROW_KEYS).conserved
     start = list(SHAPES).index(shape) % ONE_OF
@@ -105,11 +105,11 @@ def test_every_change_of_what_is_signed_is_named(shape: str) -> None:
         {"1"},
     ],
 )
-def test_a_signature_that_is_none_proves_nothing(told: Any) -> None:
+def test_an_invalid_signature_proves_nothing(told: Any) -> None:
     assert not ROW_KEYS.is_proven(ROW if told is None else ROW | {SIGNATURE: told})
 
 
-def test_a_signature_is_of_one_row_alone() -> None:
+def test_a_signature_is_valid_for_one_row_only() -> None:
     signed = ROW_KEYS.signed(ROW)
 
     assert ROW_KEYS.is_proven(signed)
@@ -133,7 +133,7 @@ def test_keys_without_a_number_or_a_content_are_refused(text: str) -> None:
         RowKeys.from_text(text)
 
 
-def test_a_keyless_function_puts_no_row_of_a_signed_kind() -> None:
+def test_a_function_without_keys_cannot_sign_a_row() -> None:
     none = RowKeys.from_text("")
 
     with pytest.raises(ValueError, match=r"^EVIDENCE: this function has no key to sign such a row$"):
@@ -142,7 +142,7 @@ def test_a_keyless_function_puts_no_row_of_a_signed_kind() -> None:
     assert not none.is_proven(ROW_KEYS.signed(ROW))
 
 
-def test_a_settlement_changes_and_keeps_its_signature() -> None:
+def test_a_settlement_keeps_its_signature_when_its_status_changes() -> None:
     row = {**keys.settlement("k"), "request_hash": "h", "claimed_at": AT, "status": "PROCESSING"}
     signed = ROW_KEYS.signed(row)
 
@@ -156,7 +156,7 @@ CLAIMED: Row = {**keys.settlement("k"), "request_hash": "h", "claimed_at": AT, "
 
 @pytest.mark.parametrize("words", [{}, WORDS, {"reference": "invoice 7"}])
 @pytest.mark.parametrize("other", [{"reference": "invoice 8"}, {"metadata": {"shop": "till"}}])
-def test_a_signature_covers_the_words_of_the_caller(words: Row, other: Row) -> None:
+def test_a_signature_covers_the_callers_reference_and_metadata(words: Row, other: Row) -> None:
     signed = ROW_KEYS.signed(CLAIMED | words)
 
     assert ROW_KEYS.is_proven(signed)
@@ -165,7 +165,7 @@ def test_a_signature_covers_the_words_of_the_caller(words: Row, other: Row) -> N
         assert not ROW_KEYS.is_proven({one: signed[one] for one in signed if one != name})
 
 
-def test_a_signature_of_an_earlier_release_proves_its_row() -> None:
+def test_a_signature_made_by_an_earlier_release_is_still_valid() -> None:
     """It omits the words; the request's hash proves them until names are erased."""
     earlier = CLAIMED | WORDS | {SIGNATURE: ROW_KEYS._signature("1", lines.canonical(CLAIMED))}
 

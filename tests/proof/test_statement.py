@@ -40,7 +40,9 @@ def deposit(town: Town, late: timedelta) -> None:
 @pytest.mark.parametrize(
     ("late", "is_complete"), [(timedelta(0), True), (timedelta(seconds=1), True), (timedelta(hours=1), False)]
 )
-def test_an_entry_of_a_late_clock_is_behind_the_tail(town: Town, late: timedelta, is_complete: bool) -> None:
+def test_an_entry_added_behind_the_tail_makes_the_statement_incomplete(
+    town: Town, late: timedelta, is_complete: bool
+) -> None:
     read = statement.read(town.store, "alice", TAIL)
     assert read.is_complete(town.store)
     before = read.tail(town.store)
@@ -52,7 +54,9 @@ def test_an_entry_of_a_late_clock_is_behind_the_tail(town: Town, late: timedelta
 
 
 @pytest.mark.parametrize(("minute", "is_complete"), [(19, True), (17, True), (16, False), (0, False)])
-def test_a_sweep_of_an_old_minute_is_behind_the_tail(town: Town, minute: int, is_complete: bool) -> None:
+def test_a_sweep_behind_the_tail_makes_the_statement_incomplete(
+    town: Town, minute: int, is_complete: bool
+) -> None:
     read = statement.read(town.store, SHOP, TAIL)
     assert read.is_complete(town.store)
 
@@ -63,9 +67,7 @@ def test_a_sweep_of_an_old_minute_is_behind_the_tail(town: Town, minute: int, is
 
 @pytest.mark.parametrize("late", [timedelta(0), timedelta(hours=1)])
 @pytest.mark.parametrize("tail", [None, 100])
-def test_nothing_is_behind_a_tail_that_is_the_whole_statement(
-    town: Town, tail: int | None, late: timedelta
-) -> None:
+def test_a_tail_of_the_whole_statement_misses_no_entry(town: Town, tail: int | None, late: timedelta) -> None:
     read = statement.read(town.store, "alice", tail)
     before = read.tail(town.store)
 

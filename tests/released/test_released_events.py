@@ -114,7 +114,7 @@ def test_each_event_of_a_release_keeps_the_contract_of_today(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_releases_record_is_told_as_that_release_told_it(desk: Desk, release: str) -> None:
+def test_todays_code_publishes_a_releases_events_as_recorded(desk: Desk, release: str) -> None:
     for change in changes(release):
         told, today = change["event"], made(desk, change)
 
@@ -123,5 +123,5 @@ def test_a_releases_record_is_told_as_that_release_told_it(desk: Desk, release: 
         assert kept == told["data"], "a field that was told stays, with its meaning"
 
 
-def test_the_files_of_the_newest_release_have_each_type() -> None:
+def test_the_newest_releases_files_contain_each_event_type() -> None:
     assert {change["event"]["type"] for change in changes(RELEASES[-1])} == TYPES

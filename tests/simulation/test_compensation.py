@@ -80,7 +80,7 @@ def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
 
 
 @pytest.mark.parametrize(("steps", "state", "fault"), UNHEARD)
-def test_a_reversal_with_all_answers_lost_counts_once_when_resumed(
+def test_a_reversal_whose_answers_are_lost_counts_once(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
     order = world.commit(steps)
@@ -117,7 +117,7 @@ def test_a_compensation_that_cannot_begin_stalls_and_may_restart(
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_an_execution_with_a_lost_report_fails_after_the_refund(world: World, fault: Fault) -> None:
+def test_an_execution_whose_report_is_lost_fails_after_refunding(world: World, fault: Fault) -> None:
     order = world.commit(after("release"))
     world.strike("ReportOutcome", fault)
 
@@ -127,7 +127,7 @@ def test_an_execution_with_a_lost_report_fails_after_the_refund(world: World, fa
     assert world.picture() == picture.reversed_from(after("release"))
 
 
-def test_a_settled_settlement_is_reversed_on_a_persons_order_only(world: World) -> None:
+def test_only_a_persons_order_reverses_a_settled_settlement(world: World) -> None:
     world.commit(after("fee"))
 
     without = world.compensate("without")

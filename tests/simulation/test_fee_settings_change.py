@@ -55,7 +55,7 @@ def deploy_between_states(world: World, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_it_settles_with_the_fee_of_its_claim(
+def test_a_settlement_keeps_the_fee_of_its_claim(
     world: World, machine: str, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()
@@ -69,7 +69,7 @@ def test_it_settles_with_the_fee_of_its_claim(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
-def test_recovery_resumes_it_after_any_state(
+def test_recovery_keeps_the_claimed_fee_after_any_state(
     world: World, machine: str, state: str, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()
@@ -84,7 +84,7 @@ def test_recovery_resumes_it_after_any_state(
 
 
 @pytest.mark.parametrize("steps", HOW_FAR[1:])
-def test_it_is_reversed_to_the_last_cent(
+def test_a_reversal_returns_everything_although_the_fee_settings_changed(
     world: World, steps: int, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()
@@ -143,7 +143,7 @@ def test_a_review_that_ends_after_the_change_settles_it(
     assert (world.row()["status"], world.row()["fee"]) == ("SETTLED", 100)
 
 
-def test_an_expired_one_is_reversed_by_recovery(
+def test_recovery_reverses_an_expired_settlement_after_the_change(
     world: World, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()

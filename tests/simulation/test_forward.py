@@ -54,7 +54,7 @@ def test_a_transient_fault_has_no_effect(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize(("state", "fault"), STALLING)
-def test_a_permanent_fault_leaves_the_row_in_flight_and_refundable(
+def test_a_permanent_fault_leaves_a_settlement_that_can_be_refunded(
     world: World, machine: str, state: str, fault: Fault
 ) -> None:
     world.open_both()
@@ -111,7 +111,7 @@ def test_a_hold_without_an_answer_is_fenced_committed_or_not(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("state", ["RejectSettlement", "ReportOutcome"])
-def test_an_execution_without_its_last_answer_reports_no_wrong_outcome(
+def test_an_execution_whose_report_is_lost_reports_no_wrong_outcome(
     world: World, machine: str, fault: Fault, state: str
 ) -> None:
     world.open("alice", 10)
@@ -135,7 +135,7 @@ def test_an_execution_without_its_last_answer_reports_no_wrong_outcome(
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_busy_payers_payment_is_claimed_and_settled_by_recovery(
+def test_recovery_settles_a_payment_whose_payers_row_was_busy(
     world: World, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Conflicts on another payment's row lose no accepted payment."""

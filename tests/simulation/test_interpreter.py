@@ -47,7 +47,7 @@ def retry(*names: str, attempts: int = 2) -> dict[str, Any]:
         ({"ResultPath": "$.result", "OutputPath": "$.result.Payload"}, "done"),
     ],
 )
-def test_a_result_goes_where_the_state_says(places: dict[str, Any], output: Any) -> None:
+def test_the_result_is_placed_where_result_path_says(places: dict[str, Any], output: Any) -> None:
     execution, calls = run(TASK | places, "done")
 
     assert (execution.status, execution.data) == ("SUCCEEDED", output)
@@ -69,7 +69,7 @@ def test_the_result_selector_applies_before_the_result_path(selector: dict[str, 
     assert calls == [("Act", {"at": 1, "by": "run-1"})]
 
 
-def test_nothing_is_selected_from_an_error() -> None:
+def test_the_result_selector_does_not_apply_to_errors() -> None:
     catch = [{"ErrorEquals": ["Bad"], "ResultPath": "$", "Next": "Caught"}]
     state = TASK | {"ResultSelector": {"a.$": "$.Payload.a"}, "Catch": catch}
 
@@ -122,7 +122,7 @@ def test_an_uncaught_error_ends_the_execution() -> None:
     assert (execution.status, execution.error) == ("FAILED", {"Error": "Bad", "Cause": "x"})
 
 
-def test_only_a_successful_execution_is_observed_with_its_output() -> None:
+def test_the_observer_sees_only_successful_executions() -> None:
     observed: list[Any] = []
     states = {"Here": TASK | {"OutputPath": "$.Payload"}, "Caught": {"Type": "Fail", "Error": "E"}}
 
@@ -167,7 +167,7 @@ def test_a_wait_ends_with_the_token_or_with_its_timeout() -> None:
     assert late.run().error["Error"] == "Caught"
 
 
-def test_a_token_is_void_once_its_task_has_failed() -> None:
+def test_a_token_is_invalid_after_its_task_has_failed() -> None:
     catch = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "Caught"}]
 
     execution, _ = run(
@@ -177,7 +177,7 @@ def test_a_token_is_void_once_its_task_has_failed() -> None:
     assert (execution.error["Error"], execution.token) == ("Caught", "")
 
 
-def test_a_pause_ends_with_its_time_only() -> None:
+def test_a_wait_state_ends_only_when_its_time_is_over() -> None:
     execution, _ = run({"Type": "Wait", "SecondsPath": "$.at", "Next": "Caught"})
     assert (execution.is_waiting, execution.wait_seconds) == (True, 1)
     with pytest.raises(AssertionError):
@@ -189,7 +189,7 @@ def test_a_pause_ends_with_its_time_only() -> None:
 
 
 @pytest.mark.parametrize("express", [True, False])
-def test_only_an_express_machine_takes_a_name_twice(express: bool) -> None:
+def test_only_an_express_machine_accepts_a_name_twice(express: bool) -> None:
     machines = Machines({"m": {"StartAt": "Here"}}, frozenset({"m"} if express else ()), lambda *_: None)
     machines.start("m", {}, "run-1")
 
@@ -221,7 +221,7 @@ def test_only_an_express_machine_takes_a_name_twice(express: bool) -> None:
         {"Parameters": {"FunctionName": "Act", "Payload": {"x.$": "$.a[0]"}}},
     ],
 )
-def test_an_unknown_field_ends_the_test(unknown: dict[str, Any]) -> None:
+def test_an_unknown_field_fails_the_test(unknown: dict[str, Any]) -> None:
     with pytest.raises(Unsupported):
         run(TASK | unknown, "done")
 
@@ -229,12 +229,12 @@ def test_an_unknown_field_ends_the_test(unknown: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "rule", [{"Retry": [retry("States.TaskFailed")]}, {"Retry": [retry("Bad") | {"Patience": 1}]}]
 )
-def test_an_unknown_rule_for_errors_ends_the_test(rule: dict[str, Any]) -> None:
+def test_an_unknown_retry_or_catch_field_fails_the_test(rule: dict[str, Any]) -> None:
     with pytest.raises(Unsupported):
         run(TASK | rule, TaskFailed("Bad"))
 
 
-def test_an_unknown_type_of_state_ends_the_test() -> None:
+def test_an_unknown_type_of_state_fails_the_test() -> None:
     with pytest.raises(KeyError):
         run({"Type": "Parallel", "Branches": []})
 
@@ -256,7 +256,7 @@ def test_an_unknown_type_of_state_ends_the_test() -> None:
         ),
     ],
 )
-def test_a_choice_holds_or_does_not(choice: dict[str, Any], data: Any, expected: bool) -> None:
+def test_a_choice_rule_is_evaluated_as_specified(choice: dict[str, Any], data: Any, expected: bool) -> None:
     assert holds(choice, data) is expected
 
 
@@ -270,12 +270,12 @@ def test_a_choice_holds_or_does_not(choice: dict[str, Any], data: Any, expected:
         ({"Variable": "$.x", "NumericGreaterThan": 0}, {"x": True}),
     ],
 )
-def test_an_undecidable_choice_ends_the_test(choice: dict[str, Any], data: Any) -> None:
+def test_an_unsupported_choice_rule_fails_the_test(choice: dict[str, Any], data: Any) -> None:
     with pytest.raises(Unsupported):
         holds(choice, data)
 
 
-def test_paths_and_intrinsics_read_the_input_and_the_context() -> None:
+def test_paths_and_intrinsics_are_evaluated_as_specified() -> None:
     data, context = {"a": {"b": 7}}, {"Execution": {"Name": "run-1"}}
 
     assert read("$", data, context) == data

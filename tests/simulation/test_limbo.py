@@ -49,7 +49,7 @@ def test_the_alert_has_all_facts_of_the_case(world: World, steps: int) -> None:
     assert (waiting["token"], waiting["execution"], waiting["case"]) == (execution.token, execution.arn, 1)
 
 
-def test_an_account_in_limbo_is_paid_but_places_no_hold(world: World) -> None:
+def test_a_blocked_account_receives_payments_but_places_no_hold(world: World) -> None:
     stuck(world)
     assert world.pay("carol", "bob", "10.00", "order-2026-helps-bob").data["status"] == "SETTLED"
 
@@ -61,7 +61,7 @@ def test_an_account_in_limbo_is_paid_but_places_no_hold(world: World) -> None:
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: World, machine: str) -> None:
+def test_a_payee_who_spends_before_the_compensation_causes_limbo(world: World, machine: str) -> None:
     """Another execution only fences off the fee; the machine's compensation gets stuck."""
     world.open_both()
 
@@ -86,7 +86,7 @@ def test_the_payee_who_spends_before_the_machine_compensates_by_itself(world: Wo
     assert world.picture() == written_off(3)
 
 
-def test_without_a_decision_it_alerts_again_after_doubled_waits(world: World) -> None:
+def test_alerts_repeat_after_doubled_waits_until_a_decision(world: World) -> None:
     execution = stuck(world)
     waits = []
 
@@ -140,7 +140,7 @@ def test_a_refused_alert_fails_the_execution_but_limbo_stays(world: World, error
     assert world.limbo_cases("bob") == 1
 
 
-def test_an_event_entry_that_the_bus_refuses_is_no_alert(world: World) -> None:
+def test_an_alert_that_the_bus_refuses_fails_the_execution(world: World) -> None:
     order = world.commit(after("fee"))
     spend(world)
     execution = world.compensation(**order).run(until="IsPaged")
@@ -155,7 +155,7 @@ NOT_LATE = [Fault.REFUSED_BY_STORE, Fault.KILLED_BEFORE, Fault.KILLED_AFTER]
 
 
 @pytest.mark.parametrize("fault", NOT_LATE)
-def test_failed_tries_before_the_wait_begins_have_no_effect(world: World, fault: Fault) -> None:
+def test_failed_attempts_to_begin_the_wait_have_no_effect(world: World, fault: Fault) -> None:
     world.strike("AwaitResolution", fault, world.tries("AwaitResolution") - 1)
 
     execution = stuck(world)
@@ -165,7 +165,7 @@ def test_failed_tries_before_the_wait_begins_have_no_effect(world: World, fault:
 
 
 @pytest.mark.parametrize("end", [*NOT_LATE, "the task is failed by hand"])
-def test_a_wait_that_cannot_begin_alerts_again_on_schedule_only(world: World, end: Fault | str) -> None:
+def test_a_wait_that_cannot_begin_alerts_only_on_schedule(world: World, end: Fault | str) -> None:
     if isinstance(end, Fault):
         world.strike("AwaitResolution", end, world.tries("AwaitResolution"))
     execution = stuck(world)
@@ -188,7 +188,7 @@ def test_a_wait_that_cannot_begin_alerts_again_on_schedule_only(world: World, en
 
 
 @pytest.mark.parametrize("gone", ["payee", "payer"])
-def test_a_missing_account_makes_the_settlement_stuck_without_a_block(world: World, gone: str) -> None:
+def test_a_missing_account_leads_to_limbo_without_a_block(world: World, gone: str) -> None:
     order = world.commit(after("fee"))
     name, step = {"payee": ("bob", "release"), "payer": ("alice", "hold")}[gone]
     undone = ["fee"] if gone == "payee" else ["fee", "release"]

@@ -30,7 +30,7 @@ def test_every_rule_holds_however_late_a_call_is(current: Current, scenario: str
     assert committed > 0
 
 
-def test_a_call_reads_early_and_writes_late(current: Current) -> None:
+def test_a_call_can_read_early_and_write_late(current: Current) -> None:
     life = record(current, "settles", {})
     held = next(at for at in range(len(life.moments)) if life.row(at))
 
@@ -41,7 +41,7 @@ def test_a_call_reads_early_and_writes_late(current: Current) -> None:
     assert world.moments == []
 
 
-def test_a_call_that_commits_early_has_no_late_part(current: Current) -> None:
+def test_a_call_that_commits_at_once_has_no_late_part(current: Current) -> None:
     life = record(current, "settles", {})
 
     world = happen(current, life, Late("HoldFunds", 1, 3, early=1))
@@ -49,7 +49,7 @@ def test_a_call_that_commits_early_has_no_late_part(current: Current) -> None:
     assert world.oracle.commits == life.moments[3].oracle.commits
 
 
-def test_each_condition_that_refuses_a_call_is_reported() -> None:
+def test_the_exploration_reports_each_condition_that_refused_a_call() -> None:
     found = explore(Story("is refused"))
 
     assert found.broken == {}

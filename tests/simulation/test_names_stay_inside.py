@@ -20,7 +20,7 @@ def failed_without_names(execution: Execution, error: str) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault: Fault) -> None:
+def test_a_stalled_settlements_cause_contains_no_names(world: World, state: str, fault: Fault) -> None:
     world.open_both()
     world.strike(state, fault)
 
@@ -32,7 +32,7 @@ def test_a_stalled_settlement_does_not_tell_them(world: World, state: str, fault
         failed_without_names(execution, "SettlementStalled")
 
 
-def test_a_compensation_that_fails_does_not_tell_them(world: World) -> None:
+def test_a_failed_compensations_cause_contains_no_names(world: World) -> None:
     """A child's failure has its input, including names, in the cause."""
     world.open("alice", 10_000)
     world.open("bob", 100_000_000)  # the stage's highest balance: the release is refused
@@ -46,7 +46,7 @@ def test_a_compensation_that_fails_does_not_tell_them(world: World) -> None:
     failed_without_names(child, "CompensationStalled")
 
 
-def test_an_alert_that_the_bus_refuses_does_not_tell_them(world: World) -> None:
+def test_a_refused_alerts_cause_contains_no_names(world: World) -> None:
     world.open_both()
     world.settle(STANDARD, data=NAMED)
     spend(world)

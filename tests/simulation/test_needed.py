@@ -61,7 +61,7 @@ def test_a_removed_condition_breaks_a_rule(current: Current, atom: Atom) -> None
 
 
 @of_the_whole
-def test_every_condition_of_every_write_is_needed_or_listed_idle(current: Current) -> None:
+def test_every_condition_is_listed_as_needed_or_idle(current: Current) -> None:
     with weakened.demanded() as demanded:
         for story in {need.story for need in NEEDED.values()}:
             history(current, story, set())
@@ -110,7 +110,7 @@ def test_every_condition_has_a_name_of_its_own() -> None:
 
 
 @of_the_whole
-def test_every_condition_is_needed_or_idle_in_some_write() -> None:
+def test_every_condition_is_used_by_some_write() -> None:
     never_demanded = {f"status_is({status})" for status in ("REJECTED", "COMPENSATED")}
     never_demanded |= {"not_committed(verify)"}  # a verdict is recorded once: NO_VERDICT
 

@@ -23,7 +23,7 @@ def test_the_code_has_the_text_that_each_planted_bug_replaces() -> None:
     assert lost == set()
 
 
-def test_each_planted_bug_has_its_seed_on_record() -> None:
+def test_each_planted_bug_has_a_recorded_seed() -> None:
     names = {bug["name"] for bug in planted.bugs()}
 
     assert names <= FOUND.keys()
@@ -32,7 +32,7 @@ def test_each_planted_bug_has_its_seed_on_record() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("bug", planted.bugs(), ids=lambda bug: bug["name"])
-def test_a_planted_bug_is_found(bug: dict[str, Any]) -> None:
+def test_the_recorded_seed_finds_the_planted_bug(bug: dict[str, Any]) -> None:
     seed = planted.seed_that_finds(bug, FOUND.get(bug["name"], 0), 1)
     if seed is None:  # the code has changed since, and so has the seed's history
         seed = planted.seed_that_finds(bug, 0, SEEDS_MAX)

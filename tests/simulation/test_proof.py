@@ -85,7 +85,7 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_next_runs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
+def test_the_next_proofs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
     """A deleted hold and its void may cancel out.
 
     A run between the two names the settlement, and the next one the account too.
@@ -140,7 +140,7 @@ def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> Non
         return
 
 
-def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
+def test_simulated_proofs_prove_their_worlds() -> None:
     result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 16, PROVEN_EVERY))
 
     assert result.failed == {}
@@ -149,7 +149,7 @@ def test_a_world_with_a_proof_has_runs_that_prove_it() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("reason", [CutOff, TooLong])
-def test_a_run_cut_off_at_second_look_names_no_fault(
+def test_a_proof_cut_off_during_second_look_names_no_fault(
     reason: type[CutOff], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = Random(7)
@@ -168,7 +168,7 @@ def test_a_run_cut_off_at_second_look_names_no_fault(
 
 
 @pytest.mark.usefixtures("stage")
-def test_pages_that_come_together_are_read_in_segment_order(
+def test_pages_read_in_parallel_come_in_segment_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A set of futures, and so a history, is ordered differently in each process."""

@@ -170,9 +170,7 @@ def test_a_reversal_waits_for_quota_and_never_uses_express(world: World, steps: 
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
-def test_an_execution_waking_after_the_deadlines_extension_is_harmless(
-    world: World, state: str, machine: str
-) -> None:
+def test_an_execution_that_wakes_after_a_takeover_is_harmless(world: World, state: str, machine: str) -> None:
     """It commits the new owner's steps, each once, and cannot begin a reversal."""
     world.open_both()
 
@@ -260,7 +258,7 @@ def test_a_settlement_that_cannot_start_delays_no_others(world: World) -> None:
     assert sorted(statuses) == ["COMPENSATED"] * len(others) + ["PROCESSING"]
 
 
-def test_two_recoveries_at_once_start_one_compensation(world: World) -> None:
+def test_two_concurrent_recoveries_start_one_compensation(world: World) -> None:
     world.commit(after("hold"))
     world.until_deadline()
     inner: list[list[str]] = []

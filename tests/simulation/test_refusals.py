@@ -102,7 +102,7 @@ STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_request_that_breaks_the_contract_leaves_no_trace(world: World, machine: str) -> None:
+def test_an_invalid_request_leaves_no_trace(world: World, machine: str) -> None:
     world.open_both()
 
     execution = world.settle(machine, data=WIRE | {"amount": "0.00"})
@@ -161,7 +161,7 @@ def test_a_later_refusal_reverses_all_steps_before_it(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", [state for state in STATES if state != "HoldFunds"])
-def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machine: str, state: str) -> None:
+def test_a_fenced_step_reports_the_running_compensation(world: World, machine: str, state: str) -> None:
     world.open_both()
     world.before[state] = lambda: fence(world)
 
@@ -175,7 +175,7 @@ def test_a_step_that_meets_the_fence_joins_the_compensation(world: World, machin
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_hold_that_meets_the_fence_reports_the_rejection(world: World, machine: str) -> None:
+def test_a_fenced_hold_reports_the_rejection(world: World, machine: str) -> None:
     world.open_both()
     world.before["HoldFunds"] = lambda: fence(world)
 
@@ -209,7 +209,7 @@ def test_a_hold_that_commits_after_its_refusal_is_not_rejected(world: World, mac
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_refused_hold_rejects_no_claim_made_meanwhile_by_another(world: World, machine: str) -> None:
+def test_a_refused_hold_does_not_reject_anothers_new_claim(world: World, machine: str) -> None:
     poor(world)
     other = WIRE | {"amount": "1.00", "fee": "0.00"}
     world.before["RejectSettlement"] = lambda: world.start(STANDARD, "another", other).run()
@@ -221,7 +221,7 @@ def test_a_refused_hold_rejects_no_claim_made_meanwhile_by_another(world: World,
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_compensation_whose_name_runs_already_is_only_reported(world: World, machine: str) -> None:
+def test_a_compensation_that_runs_already_is_not_started_again(world: World, machine: str) -> None:
     world.open_both()
     world.before["ReleaseFunds"] = lambda: world.compensation(f"{KEY}-c0-{NONCE}").advance()
 

@@ -116,7 +116,9 @@ def test_a_decision_is_carried_out_though_its_announcement_fails(
 
 @pytest.mark.parametrize("fault", ["before the wake", "after it"])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_survives_its_functions_death_at_the_wake(world: World, name: str, fault: str) -> None:
+def test_a_decision_survives_the_death_of_its_function_before_waking(
+    world: World, name: str, fault: str
+) -> None:
     execution = stuck(world)
     prepare(world, name)
     world.step_functions.failing["send_task_success"] = Died()
@@ -141,7 +143,7 @@ def test_a_decision_survives_its_functions_death_at_the_wake(world: World, name:
 
 @pytest.mark.parametrize("state", ["ResolveLimbo", "AnnounceResolution", "BeginCompensation", "VoidHold"])
 @pytest.mark.parametrize("name", DECISIONS)
-def test_an_interrupted_decision_is_repeated_by_a_new_execution(world: World, name: str, state: str) -> None:
+def test_a_new_execution_completes_an_interrupted_decision(world: World, name: str, state: str) -> None:
     execution = stuck(world)
     prepare(world, name)
     world.decide(decision(name))
@@ -157,7 +159,7 @@ def test_an_interrupted_decision_is_repeated_by_a_new_execution(world: World, na
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_reaches_a_settlement_without_a_waiting_execution(world: World, name: str) -> None:
+def test_a_decision_is_carried_out_although_no_execution_waits(world: World, name: str) -> None:
     stuck(world).abort()
     prepare(world, name)
 
@@ -168,7 +170,7 @@ def test_a_decision_reaches_a_settlement_without_a_waiting_execution(world: Worl
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_the_waiting_execution_finds_the_settlement_resolved_by_another(world: World, name: str) -> None:
+def test_the_waiting_execution_ends_although_another_resolved_the_case(world: World, name: str) -> None:
     waiting = stuck(world)
     prepare(world, name)
     world.ledger.delete(keys.waiting(KEY))
@@ -209,7 +211,7 @@ def test_a_second_and_different_decision_on_a_case_is_refused(
 
 
 @pytest.mark.parametrize("forged", [decision("write-off"), decision("complete", case=1), {}, "yes", None])
-def test_a_stolen_token_decides_nothing_and_the_case_stays_open(world: World, forged: object) -> None:
+def test_a_stolen_token_decides_nothing(world: World, forged: object) -> None:
     execution = stuck(world)
 
     execution.succeed(forged)
@@ -236,7 +238,7 @@ def test_a_settlement_that_a_person_completed_is_never_reversed(world: World, st
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_a_decision_whose_notice_the_bus_refuses_is_carried_out(world: World, name: str) -> None:
+def test_a_decision_is_carried_out_although_its_notice_is_refused(world: World, name: str) -> None:
     execution = stuck(world)
     prepare(world, name)
     world.faults["AnnounceResolution"] = ("EventBridge.FailedEntry", False, 10**6)

@@ -102,7 +102,7 @@ def test_a_repeated_event_has_one_effect_and_another_event_none(world: World, de
 @each_decision
 @each_machine
 @pytest.mark.parametrize("place", PLACES)
-def test_a_webhook_before_any_state_counts_once_money_is_held(
+def test_a_webhook_counts_once_money_is_held_not_earlier(
     world: World, place: str, machine: str, decision: str
 ) -> None:
     world.open_both()
@@ -139,7 +139,7 @@ def test_a_webhook_before_the_answer_to_our_request_counts(
 
 
 @each_decision
-def test_two_webhooks_at_once_have_one_effect(world: World, decision: str) -> None:
+def test_two_concurrent_webhooks_take_effect_once(world: World, decision: str) -> None:
     world.in_review()
     inner: list[int] = []
     world.meanwhile("transact", lambda: inner.append(world.webhook(OTHER[decision], "evt_2")))
@@ -163,7 +163,7 @@ def test_a_decision_on_another_verification_is_refused(world: World) -> None:
 @each_decision
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("befalls", [unanswered, Died])
-def test_the_next_delivery_repairs_a_webhook_whose_resumption_request_failed(
+def test_the_next_delivery_repairs_a_failed_resume_request(
     world: World, befalls: Callable[[], BaseException], arrives: bool, decision: str
 ) -> None:
     world.in_review()
@@ -183,7 +183,7 @@ def test_the_next_delivery_repairs_a_webhook_whose_resumption_request_failed(
 
 
 @each_decision
-def test_a_decided_settlement_without_a_resumption_is_due_at_once(world: World, decision: str) -> None:
+def test_recovery_resumes_a_decided_settlement_at_once(world: World, decision: str) -> None:
     world.in_review()
     world.functions.delivers = None
     assert world.webhook(decision) == 200
@@ -194,7 +194,7 @@ def test_a_decided_settlement_without_a_resumption_is_due_at_once(world: World, 
 
 
 @each_decision
-def test_a_resumption_that_comes_after_recovery_s_own_does_nothing(world: World, decision: str) -> None:
+def test_a_resume_request_after_recoverys_takeover_does_nothing(world: World, decision: str) -> None:
     world.in_review()
     world.functions.delivers = None
     assert world.webhook(decision) == 200

@@ -49,24 +49,24 @@ def test_each_seed_of_the_page_shows_its_fault(
         ("powertools-slow", Verdict.DOUBLED),
     ],
 )
-def test_a_lost_answer_to_a_hold_doubles_unconditional_writes(
+def test_without_conditional_writes_a_lost_hold_answer_doubles_the_hold(
     name: str, expected: Verdict, server_url: str
 ) -> None:
     assert verdict(name, Life(1, faults=LOST_HOLD), server_url) is expected
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_life_without_faults_settles(name: str, server_url: str) -> None:
+def test_each_rival_design_settles_without_faults(name: str, server_url: str) -> None:
     assert verdict(name, Life(1), server_url) is Verdict.RIGHT
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_rejected_payment_is_reversed(name: str, server_url: str) -> None:
+def test_each_rival_design_reverses_a_rejected_payment(name: str, server_url: str) -> None:
     assert verdict(name, Life(1, is_rejected=True), server_url) is Verdict.RIGHT
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reversal_refused_for_ever_pages(name: str, server_url: str) -> None:
+def test_each_rival_design_pages_if_a_reversal_is_refused_forever(name: str, server_url: str) -> None:
     stuck = Life(1, is_rejected=True, reversal_refused=FOR_EVER)
 
     assert verdict(name, stuck, server_url) is Verdict.PAGED

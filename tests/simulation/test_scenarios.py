@@ -42,7 +42,7 @@ def current() -> Iterator[Current]:
         *there("doors", ("is sent by message", "SETTLED"), ("names its deadline in a message", "SETTLED")),
     ],
 )
-def test_without_faults_each_life_ends_as_it_should(current: Current, name: str, end: str) -> None:
+def test_without_faults_each_scenario_ends_as_expected(current: Current, name: str, end: str) -> None:
     world: World = live(current, name, {})
 
     row = world.oracle.settlements["order-2026-000101"]

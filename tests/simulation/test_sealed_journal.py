@@ -166,7 +166,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_world_at_rest_is_as_it_was_sealed(seed: int) -> None:
+def test_a_simulated_world_at_rest_agrees_with_its_journal(seed: int) -> None:
     _, table, _ = at_rest(seed)
 
     assert told(seed, table) == set()
@@ -187,7 +187,7 @@ def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
         assert hidden, "the rows alone show each of them: nothing here needs the journal"
 
 
-def test_a_forgery_through_the_stream_alarms_and_is_on_record() -> None:
+def test_a_forgery_seen_by_the_stream_alarms_and_is_recorded() -> None:
     """The stream shows a forgery and its restoration."""
     seed = SEEDS[0]
     s3, table, now = at_rest(seed)

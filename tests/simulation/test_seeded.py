@@ -14,7 +14,7 @@ from tests.simulation.seeded.run import run, tell
 ENOUGH = ("balances.debit_payer", "sufficient")
 
 
-def test_a_seed_decides_everything_in_any_process() -> None:
+def test_a_seed_gives_the_same_history_in_any_process() -> None:
     told = []
     for hashes in ("1", "2"):
         program = "from tests.simulation.seeded.run import tell; print(*map(tell, range(20, 26)))"
@@ -32,11 +32,11 @@ def test_a_seed_decides_everything_in_any_process() -> None:
     assert "is called with" in told[0]
 
 
-def test_two_seeds_differ() -> None:
+def test_two_seeds_give_different_histories() -> None:
     assert tell(20) != tell(21)
 
 
-def test_a_broken_rule_prints_its_replay_line_and_its_history(
+def test_a_broken_rule_prints_its_history_and_replay_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with weakened.without({ENOUGH}):
@@ -73,7 +73,7 @@ def test_the_core_keeps_every_rule_without_a_room() -> None:
         *("frozen in HoldFunds", "TaskFailedByHand", "KycCircuitOpen", "RecoveredByExpress"),
     ],
 )
-def test_rare_events_happen_sometimes(seen: str, some_seeds: Callable[[], dict[str, int]]) -> None:
+def test_each_rare_event_happens_in_some_history(seen: str, some_seeds: Callable[[], dict[str, int]]) -> None:
     assert some_seeds()[seen] > 0
 
 

@@ -18,7 +18,7 @@ from tests.world.definitions import EXPRESS, STANDARD
         pytest.param(100_000, quotas_of_large_regions, marks=pytest.mark.long),
     ],
 )
-def test_default_quotas_resume_a_storm_of_stalls_within_minutes(
+def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(
     many: int, quotas: Callable[[], Quotas]
 ) -> None:
     """100,000 are an outage of 200 s. Five minutes are a third of the deadline."""
@@ -35,7 +35,7 @@ def test_default_quotas_resume_a_storm_of_stalls_within_minutes(
     assert storm.counted["RecoveredByExpress"] == storm.started[EXPRESS] == many - storm.started[STANDARD]
 
 
-def test_what_standards_quota_has_room_for_leaves_standard_histories() -> None:
+def test_a_small_number_of_stalled_settlements_uses_only_standard() -> None:
     """A quiet day, and an outage of a second."""
     storm = Storm(500)
 
@@ -46,7 +46,7 @@ def test_what_standards_quota_has_room_for_leaves_standard_histories() -> None:
     assert storm.counted["RecoveredByExpress"] == 0
 
 
-def test_a_recovery_that_is_far_too_slow_gives_nothing_back() -> None:
+def test_a_recovery_that_is_far_too_slow_reverses_nothing() -> None:
     """At two a second the last one is resumed after its 15-minute deadline, and settles."""
     storm = Storm(2_400, per_second=2)
 
@@ -80,7 +80,7 @@ def test_reversals_are_resumed_as_fast_as_executions_may_be_described() -> None:
     assert storm.counted["NotRecovered"] == 0
 
 
-def test_a_table_that_throttles_loses_nothing() -> None:
+def test_a_throttled_table_loses_no_settlement() -> None:
     storm = Storm(2_000, Quotas(table=Bucket(11_000, 11_000)))
 
     storm.run(minutes=15)

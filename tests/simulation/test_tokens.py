@@ -40,7 +40,7 @@ def run(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None
     return execution
 
 
-def test_an_answer_ends_the_task_once_the_function_has_ended(
+def test_a_token_answer_ends_a_task_whose_function_has_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act(token: str) -> None:
@@ -51,7 +51,7 @@ def test_an_answer_ends_the_task_once_the_function_has_ended(
     assert (execution.status, execution.data) == ("SUCCEEDED", "yes")
 
 
-def test_an_answer_ends_the_task_while_its_function_works(
+def test_a_token_answer_ends_a_task_whose_function_still_runs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -68,7 +68,7 @@ def test_an_answer_ends_the_task_while_its_function_works(
 
 
 @pytest.mark.parametrize("first", ["yes", TaskFailed("No")])
-def test_a_token_is_valid_once(
+def test_a_token_can_be_used_once(
     world: World, monkeypatch: pytest.MonkeyPatch, first: str | TaskFailed
 ) -> None:
     taken: list[bool] = []
@@ -83,7 +83,9 @@ def test_a_token_is_valid_once(
     )
 
 
-def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_invalid_after_its_attempt_has_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens: list[str] = []
     taken: list[bool] = []
 
@@ -103,9 +105,7 @@ def test_a_token_is_void_once_its_attempt_has_failed(world: World, monkeypatch: 
     assert execution.data == "yes"
 
 
-def test_a_task_failed_by_hand_is_retried_by_its_retrier(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_failed_by_its_token_is_retried(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [TaskFailed("Again"), "yes"]
     taken: list[bool] = []
 
@@ -118,7 +118,7 @@ def test_a_task_failed_by_hand_is_retried_by_its_retrier(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_dying_functions_token_is_either_accepted_or_refused(
+def test_a_dying_functions_token_is_consistently_accepted_or_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     taken: list[bool] = []
@@ -187,7 +187,7 @@ def test_a_token_is_void_once_the_execution_is_stopped(world: World, monkeypatch
     assert (execution.status, taken) == ("ABORTED", [False])
 
 
-def test_a_token_is_void_in_the_pause_after_its_task(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_invalid_after_its_task_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = {name: value for name, value in ASK.items() if name != "End"} | {"Next": "Pause"}
     states = {"Ask": ask, "Pause": {"Type": "Wait", "SecondsPath": "$", "Next": "Over"}}
     over = {"Type": "Fail", "Error": "Over", "Cause": "in time"}

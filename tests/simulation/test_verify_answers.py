@@ -66,7 +66,7 @@ def assert_ended(world: World, machine: str, answer: str) -> None:
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_an_answer_leads_where_it_must(world: World, answer: str, machine: str) -> None:
+def test_each_answer_of_the_provider_leads_to_its_outcome(world: World, answer: str, machine: str) -> None:
     world.open_both()
     world.provider.answer = ANSWERS[answer]
 
@@ -96,7 +96,7 @@ def test_one_lost_call_does_not_change_the_answers_end(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", CUT_OFF)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_that_always_lacks_time_is_reversed_at_once(
+def test_a_call_that_is_always_cut_off_is_reversed_immediately(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     """The payer does not wait for the deadline; an open review continues."""
@@ -125,7 +125,7 @@ def test_a_call_that_always_lacks_time_is_reversed_at_once(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in CUT_OFF])
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_without_answer_stalls_and_refunds_at_the_deadline(
+def test_a_call_that_never_answers_is_refunded_at_the_deadline(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()
@@ -160,7 +160,7 @@ def no_table() -> None:
 
 @pytest.mark.parametrize("befalls", [die, no_table])
 @pytest.mark.parametrize("answer", ["approved", "rejected", "in review"])
-def test_the_provider_is_asked_again_for_an_unrecorded_answer(
+def test_the_provider_is_asked_again_if_its_answer_was_lost(
     world: World, answer: str, befalls: Callable[[], None]
 ) -> None:
     world.open_both()

@@ -23,7 +23,7 @@ def good(day: Played, hours: str) -> set[str]:
         pytest.param(200, LIMITS, id="prod", marks=pytest.mark.long),
     ],
 )
-def test_the_day_breaks_no_promise(seconds: int, limits: Mapping[str, int]) -> None:
+def test_the_worst_day_breaks_no_promise(seconds: int, limits: Mapping[str, int]) -> None:
     day = played(RATE, seconds, limits)
 
     assert day.faults() == [], day.table()

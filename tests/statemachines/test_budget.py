@@ -89,14 +89,14 @@ def test_all_attempts_of_any_path_fit_an_express_execution(stage: str) -> None:
 @pytest.mark.parametrize(
     "name", ["PageOnCall", *(name for machine, name in INVOCATIONS if machine == "compensation")]
 )
-def test_a_reversal_and_an_alert_outlast_an_outage_of_minutes(name: str) -> None:
+def test_retries_of_reversals_and_alerts_outlast_an_outage(name: str) -> None:
     """Transient throttling or an unavailable store must not page on call."""
     for retry in task("compensation", name)["Retry"]:
         assert retry["MaxAttempts"] == 0 or sum(waits(retry)) >= OUTAGE_SECONDS_MIN
 
 
 @each_stage_on_aws
-def test_an_unanswered_payment_is_given_back_in_time(stage: str) -> None:
+def test_a_payment_that_kyc_never_answers_is_refunded_in_time(stage: str) -> None:
     """Each try has a whole exchange, and each pause is the longest."""
     verify = task("settlement", "VerifyKyc")["Retry"][-1]
 
@@ -127,7 +127,7 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
 
 
 @each_stage
-def test_no_function_outlives_its_task(stage: str) -> None:
+def test_each_function_times_out_before_its_task(stage: str) -> None:
     """It would commit with no task waiting.
 
     On the embedded AWS a person's wait begins after its function's end.
@@ -164,7 +164,7 @@ def test_a_function_outliving_its_task_is_refused_at_synth(machine: str) -> None
     [CLIENT_CONFIG, _secrets._provider.client.meta.config, _step_functions._client.meta.config],
     ids=["DynamoDB", "Secrets Manager", "Step Functions"],
 )
-def test_a_client_times_out_before_its_function(config: Any) -> None:
+def test_the_clients_timeouts_end_before_the_functions_timeout(config: Any) -> None:
     """A silent DynamoDB then raises StoreUnavailable before Lambda kills the function."""
     for settings in STAGES.values():
         assert client_seconds(config) < settings.function_timeout_seconds

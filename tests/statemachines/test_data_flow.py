@@ -101,7 +101,7 @@ def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[
 
 
 @each_machine
-def test_every_way_to_a_state_brings_the_fields_it_reads(machine: str) -> None:
+def test_every_transition_provides_the_fields_its_state_reads(machine: str) -> None:
     """No Catch sees States.Runtime, the error of an empty path."""
     sure = entering(DEFINITIONS[machine])
 
@@ -110,7 +110,7 @@ def test_every_way_to_a_state_brings_the_fields_it_reads(machine: str) -> None:
         assert reads(state) - {"$"} <= sure[name], name
 
 
-def test_a_field_lost_in_a_loop_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_lost_in_a_loop_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Second has `b` at first, but not when entered from Third."""
     loop: dict[str, Any] = {
         "StartAt": "First",
@@ -127,11 +127,11 @@ def test_a_field_lost_in_a_loop_is_not_relied_on(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_fields_followed_here_are_those_that_the_handler_returns(name: str) -> None:
+def test_each_handler_returns_the_fields_assumed_here(name: str) -> None:
     assert returned(name) == ANSWERS[name]
 
 
-def test_a_report_tells_refused_claims_from_started_compensations() -> None:
+def test_a_reports_input_distinguishes_refused_claims_from_started_compensations() -> None:
     """`error` in the state means COMPENSATING; `Error` replaces the state, and may mean that nothing ran.
 
     The request has neither. The compensating machine reports no error.
@@ -176,7 +176,7 @@ def test_a_return_to_the_first_state_differs_from_a_start() -> None:
         assert "case" in brought(name, task("compensation", name), way, sure[name]), name
 
 
-def test_one_reversal_is_stuck_at_a_time() -> None:
+def test_only_one_reversal_can_be_stuck_at_a_time() -> None:
     """EnterLimbo reads the only entry of `stuck`, so no transition to a reversal may bring another."""
     maybe = entering(DEFINITIONS["compensation"], set.union)
 
@@ -200,7 +200,7 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 
 
 @each_invocation
-def test_a_function_gets_its_handlers_fields_under_their_own_names(machine: str, name: str) -> None:
+def test_each_function_gets_its_handlers_fields_by_name(machine: str, name: str) -> None:
     """No fields can be swapped. The execution's name is the settlement's owner, and on every log line."""
     payload = task(machine, name)["Parameters"]["Payload"]
     read, looked_for = event_read(name)
@@ -217,14 +217,14 @@ def test_a_function_gets_its_handlers_fields_under_their_own_names(machine: str,
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_an_event_carries_the_detail_composed_by_the_previous_function(name: str) -> None:
+def test_each_event_carries_the_detail_of_the_previous_function(name: str) -> None:
     kind, detail = EVENTS[name]
     entry = {"EventBusName": "${EventBus}", "Source": "settlement", "DetailType": kind, "Detail.$": detail}
 
     assert task("compensation", name)["Parameters"] == {"Entries": [entry]}
 
 
-def test_a_compensation_takes_its_settlements_name_cause_and_owner() -> None:
+def test_a_started_compensation_gets_its_name_cause_and_owner() -> None:
     """Every try uses one name, which others cannot take first. The owner is the claiming execution."""
     assert task("settlement", "Compensate")["Parameters"] == {
         "StateMachineArn": "${Compensation}",

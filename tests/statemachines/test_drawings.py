@@ -16,12 +16,12 @@ def drawn(machine: str, kind: str) -> list[ElementTree.Element]:
     return [one for one in root.iter(f"{SVG}g") if kind in one.get("class", "").split()]
 
 
-def test_there_is_a_drawing_for_each_definition() -> None:
+def test_each_definition_has_a_drawing() -> None:
     assert {path.stem for path in DRAWINGS.iterdir()} == DEFINITIONS.keys()
 
 
 @each_machine
-def test_a_drawing_names_each_state_once_and_shows_its_kind(machine: str) -> None:
+def test_a_drawing_shows_each_state_once_with_its_kind(machine: str) -> None:
     nodes = drawn(machine, "node")
     kinds = {"Fail": "fail", "Choice": "choice"}
 
@@ -35,7 +35,7 @@ def test_a_drawing_names_each_state_once_and_shows_its_kind(machine: str) -> Non
 
 
 @each_machine
-def test_a_drawing_has_each_way_once(machine: str) -> None:
+def test_a_drawing_shows_each_transition_once(machine: str) -> None:
     ways = {
         f"{machine}.{name}.{target}" for name, state in states(machine).items() for target in targets(state)
     }
@@ -44,7 +44,7 @@ def test_a_drawing_has_each_way_once(machine: str) -> None:
 
 
 @each_machine
-def test_a_drawing_leaves_its_style_to_the_page(machine: str) -> None:
+def test_a_drawing_has_no_style_of_its_own(machine: str) -> None:
     """Own colours or fonts fail on a dark background, and the page refuses `style`."""
     attributes = {
         name for one in ElementTree.parse(DRAWINGS / f"{machine}.svg").iter() for name in one.attrib

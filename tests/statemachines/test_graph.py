@@ -78,12 +78,12 @@ def test_every_state_can_be_reached_and_leads_to_an_end(machine: str) -> None:
         assert (way_on in state) != is_terminal(state), name
 
 
-def test_no_path_of_a_settlement_returns_to_a_state() -> None:
+def test_the_settlement_machine_has_no_loop() -> None:
     """Loops have no time limit, and Express has 300 s."""
     assert on_a_cycle("settlement", lambda name, way: True) == set()
 
 
-def test_each_compensation_loop_fences_or_waits_for_a_person() -> None:
+def test_each_loop_of_the_compensation_fences_or_waits() -> None:
     """The fence reads the row again, and the wait takes time."""
     past = {"BeginCompensation", "AwaitResolution"}
 
@@ -91,7 +91,7 @@ def test_each_compensation_loop_fences_or_waits_for_a_person() -> None:
     assert on_a_cycle("compensation", lambda name, way: name not in past) == set()
 
 
-def test_a_wait_or_a_decision_separates_two_alerts() -> None:
+def test_two_alerts_are_separated_by_a_wait_or_decision() -> None:
     """An alert after an instantly failed wait would repeat at the machine's speed.
 
     Slow transitions are not followed: waits that time out or that a person ends, completed decisions, Wait
@@ -110,7 +110,7 @@ def test_a_wait_or_a_decision_separates_two_alerts() -> None:
     assert "PageOnCall" not in on_a_cycle("compensation", takes_no_time)
 
 
-def test_a_report_ends_an_execution_and_release_needs_a_verdict() -> None:
+def test_release_can_only_be_reached_from_verify() -> None:
     """The webhook or the review's end starts the next execution."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
     into = [(source, way.how) for source, way in entrances("settlement", "ReleaseFunds")]
@@ -129,7 +129,7 @@ def test_every_step_but_the_hold_starts_a_compensation_on_refusal() -> None:
     assert sources == {"VerifyKyc", "ReleaseFunds", "CollectFee"}
 
 
-def test_a_compensation_runs_all_reversals_from_the_first_due_one() -> None:
+def test_a_compensation_begins_with_the_first_reversal_that_is_due() -> None:
     """Uncommitted steps are not reversed. The hold is last, and also ends an unheld settlement."""
     decided = states("compensation")["IsDecided"]
 
@@ -155,14 +155,14 @@ def test_no_state_compares_a_status(machine: str) -> None:
 
 
 @each_machine
-def test_no_state_is_written_in_jsonata(machine: str) -> None:
+def test_no_state_uses_jsonata(machine: str) -> None:
     """The embedded AWS and moto run the same file, without JSONata."""
     assert not {"QueryLanguage", "Arguments", "Output", "Assign"} & set(keys(DEFINITIONS[machine]))
     assert [value for _, value in leaves(DEFINITIONS[machine]) if "{%" in str(value)] == []
 
 
 @each_machine
-def test_a_failure_says_why_and_success_needs_a_functions_outcome(
+def test_each_failure_state_has_its_own_name(
     machine: str,
 ) -> None:
     """Each failure has its own name. A failed compensation must not be reported as a success."""

@@ -71,7 +71,7 @@ def taken(visit: Visit, following: Visit | None, state: Any) -> Iterator[Branch]
 
 
 @each_machine
-def test_no_branch_of_a_machine_is_missed(machine: str) -> None:
+def test_the_mocked_cases_take_every_branch_of_a_machine(machine: str) -> None:
     covered: set[Branch] = set()
     for one in runs(machine).values():
         for visit, following in pairwise([*one.visits, None]):
@@ -111,14 +111,14 @@ def test_every_retry_helps_in_one_case_and_fails_in_another(machine: str) -> Non
 
 
 @pytest.mark.parametrize(("machine", "case"), MOCKED)
-def test_a_test_case_calls_exactly_its_states_in_their_order(machine: str, case: str) -> None:
+def test_a_mocked_case_calls_exactly_its_states_in_order(machine: str, case: str) -> None:
     called = [visit.state for visit in run(machine, case).visits if visit.attempts]
 
     assert list(dict.fromkeys(called)) == list(MOCKED[machine, case])
 
 
 @each_machine
-def test_the_cases_reach_each_possible_end_of_a_machine(machine: str) -> None:
+def test_the_mocked_cases_reach_every_end_of_a_machine(machine: str) -> None:
     """An Express machine reports that the compensation was started, a Standard one how it ended."""
     ends = {one.ends for one in runs(machine).values()}
     refused = {"InvalidRequest", "IdempotencyConflict"}
@@ -131,7 +131,7 @@ def test_the_cases_reach_each_possible_end_of_a_machine(machine: str) -> None:
         assert ends == {"SETTLED", "REJECTED", "PROCESSING", reversed_, "SettlementStalled", *refused}
 
 
-def test_every_response_has_a_use() -> None:
+def test_every_mocked_response_is_used() -> None:
     used = {name for responses in MOCKED.values() for name in responses.values()}
 
     assert MOCKS.keys() == {"StateMachines", "MockedResponses"}
@@ -140,7 +140,7 @@ def test_every_response_has_a_use() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*ANSWERS, *SILENT}))
-def test_a_mocked_function_answers_as_its_handler_does(name: str) -> None:
+def test_a_mocked_response_has_the_fields_of_its_handler(name: str) -> None:
     """It has the handler's fields, plus `resolution`; more would prove nothing.
 
     A wait's answer is the decision.

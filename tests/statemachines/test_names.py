@@ -42,7 +42,7 @@ def test_every_handler_is_a_granted_state_or_has_another_trigger() -> None:
     }
 
 
-def test_a_task_calls_a_function_a_bus_or_another_machine() -> None:
+def test_each_task_calls_a_function_bus_or_machine() -> None:
     """Each waits for its function; one waits for a person."""
     assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
     assert STARTS == [("settlement", "Compensate")]
@@ -51,7 +51,7 @@ def test_a_task_calls_a_function_a_bus_or_another_machine() -> None:
 
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
-def test_a_task_calls_the_resource_of_its_own_name(machine: str) -> None:
+def test_each_task_calls_the_function_named_like_it(machine: str) -> None:
     """Every placeholder is a function or another called resource."""
     functions = [name for owner, name in INVOCATIONS if owner == machine]
     texts = [str(value) for _, value in leaves(DEFINITIONS[machine])]

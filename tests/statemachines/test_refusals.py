@@ -165,7 +165,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(("machine", "name"), TASKS)
-def test_a_state_catches_exactly_its_writes_refusals_by_name(machine: str, name: str) -> None:
+def test_each_state_catches_exactly_its_writes_refusals(machine: str, name: str) -> None:
     """All other errors stall the machine: an attempt that may still commit is not a refusal."""
     assert caught_by_name(machine, name) == expected(machine, name)
 
@@ -188,7 +188,7 @@ def finals(machine: str, name: str) -> set[str]:
     return set(expected(machine, name))
 
 
-def test_the_provider_and_the_claim_add_these_refusals() -> None:
+def test_provider_and_claim_refusals_are_those_listed_here() -> None:
     """A payment that is not approved is reversed for one of five reasons."""
     reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen", "CheckRefused"}
 
@@ -197,7 +197,7 @@ def test_the_provider_and_the_claim_add_these_refusals() -> None:
 
 
 @pytest.mark.parametrize("which", RAISED)
-def test_the_writes_raise_at_least_these_refusals(which: str) -> None:
+def test_the_writes_raise_at_least_the_listed_refusals(which: str) -> None:
     """A refused reversal enters LIMBO, since a retry returns no money that the payee has spent.
 
     A refused decision is reported with the next alert; nothing was written.
@@ -210,7 +210,7 @@ def is_due(step: Step, row: Row) -> bool:
 
 
 @pytest.mark.parametrize("name", REVERSALS)
-def test_a_fenced_reversal_finds_something_new_at_the_beginning(name: str) -> None:
+def test_a_fenced_reversal_finds_a_changed_row(name: str) -> None:
     """StepFenced makes the machine read the row again; an unchanged row would loop for ever.
 
     A COMPENSATING row with this step next leads to the same reversal, so its other faults need other names

@@ -25,7 +25,7 @@ def test_the_compensating_machine_reverses_money_moves_in_opposite_order() -> No
     }
 
 
-def test_a_cut_off_reverses_exactly_the_steps_with_its_error() -> None:
+def test_exactly_the_listed_cut_off_steps_are_reversed() -> None:
     """Other steps without time stall the machine, and recovery resumes the settlement."""
     reversing = {
         name

@@ -61,7 +61,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield machines
 
 
-def test_every_case_ends_as_on_the_embedded_aws(engine: Any) -> None:
+def test_every_mocked_case_ends_alike_on_localemu(engine: Any) -> None:
     every = run_all(engine)
 
     assert every.keys() == MOCKED.keys()
@@ -70,7 +70,7 @@ def test_every_case_ends_as_on_the_embedded_aws(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", SETTLEMENTS)
-def test_a_reversal_starts_once_by_name_and_both_starters_report(engine: Any, kind: str) -> None:
+def test_a_reversal_name_starts_once_and_both_starters_report(engine: Any, kind: str) -> None:
     settlement, reversals = nesting(engine, kind, "ReversesAHold")
 
     for errors in ([], [TAKEN]):
@@ -117,14 +117,14 @@ def test_a_repeated_start_returns_its_execution_unless_the_input_differs(engine:
         start(engine, machine, INPUTS["settlement"], name="once")
 
 
-def test_each_task_error_is_retried_or_caught_by_its_rule(engine: Any) -> None:
+def test_each_retry_and_catch_rule_applies_to_its_error(engine: Any) -> None:
     """The acceptance's check, on LocalEmu's TestState."""
     rules = sum(len([*ways(DEFINITIONS[machine]["States"])]) for machine in ("settlement", "compensation"))
 
     assert states(deployed(engine, definition)).startswith(f"{rules} rules")
 
 
-def test_a_rule_that_was_changed_on_the_way_is_found(engine: Any) -> None:
+def test_a_changed_rule_of_a_definition_is_found(engine: Any) -> None:
     """The definition has one way out of HoldFunds, and the running machine another."""
     told = definition("SettlementStandard")
     other = told.replace('"Next": "RejectSettlement"', '"Next": "SettlementStalled"')

@@ -13,7 +13,7 @@ from tests.statemachines.step_functions import check, run_all
 
 
 @pytest.mark.long
-def test_every_case_ends_through_the_same_states_with_its_result(tmp_path: Path) -> None:
+def test_every_mocked_case_visits_the_same_states_on_the_engine(tmp_path: Path) -> None:
     """One test, so one process runs all cases in parallel."""
     with step_functions(tmp_path) as client:
         ended = run_all(client)

@@ -61,7 +61,7 @@ def rules(machine: str, name: str) -> list[Any]:
 
 
 @each_task
-def test_a_task_bounds_its_time_but_for_a_person(machine: str, name: str) -> None:
+def test_every_task_except_the_wait_for_a_person_has_timeouts(machine: str, name: str) -> None:
     """A bound would report a stall while a person decides a Standard settlement's compensation.
 
     The wait for a decision is as long as the alert says.
@@ -92,7 +92,7 @@ def test_a_task_retries_its_transient_errors_with_jitter_and_bounds(machine: str
 
 
 @pytest.mark.parametrize("machine", TRIES)
-def test_a_machines_functions_are_retried_alike_but_for_refusals(machine: str) -> None:
+def test_a_machines_functions_share_the_same_retry_rules(machine: str) -> None:
     """The definitions spell out each rule, so this finds accidental differences.
 
     VerifyKyc pauses less: see the budget of an unanswered payment.
@@ -106,7 +106,7 @@ def test_a_machines_functions_are_retried_alike_but_for_refusals(machine: str) -
     assert [name for name in called if paces[name] != paces[called[0]]] == []
 
 
-def test_events_are_put_alike_but_for_the_number_of_tries() -> None:
+def test_both_event_tasks_differ_only_in_their_retries() -> None:
     """An alert about LIMBO must arrive; a decision's announcement is less urgent."""
     patient, short = (rules(*each)[0] for each in PUTS)
 
@@ -116,7 +116,7 @@ def test_events_are_put_alike_but_for_the_number_of_tries() -> None:
 
 
 @each_task
-def test_the_last_catch_takes_every_other_error_and_keeps_it(machine: str, name: str) -> None:
+def test_the_last_catch_of_each_task_takes_every_error(machine: str, name: str) -> None:
     """The settlement is in flight, and recovery resumes it."""
     target, where = LEFT_OVER.get((machine, name), (STALLS[machine], "$.error"))
     last = task(machine, name)["Catch"][-1]
@@ -124,7 +124,7 @@ def test_the_last_catch_takes_every_other_error_and_keeps_it(machine: str, name:
     assert last == {"ErrorEquals": ["States.ALL"], "ResultPath": where, "Next": target}
 
 
-def test_a_failed_wait_alerts_after_the_time_to_decide() -> None:
+def test_a_failed_wait_pauses_before_the_next_alert() -> None:
     """A wait that cannot begin takes no time, so immediate alerts would never end."""
     pause = task("compensation", "PauseBetweenAlerts")
 

@@ -16,7 +16,7 @@ def process() -> Iterator[Process]:
         started.end()
 
 
-def test_the_writes_of_a_settlement_are_counted(process: Process) -> None:
+def test_the_benchmark_counts_the_writes_of_a_settlement(process: Process) -> None:
     counted = process.ask("count")
 
     assert counted["calls"].count("TransactWriteItems") == 3

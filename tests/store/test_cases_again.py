@@ -45,13 +45,13 @@ def count(saga: Saga, counted: int | None) -> None:
     saga.ledger.put(row | ({} if counted is None else {"limbo_cases": counted}))
 
 
-def test_the_index_finds_a_case_opened_since_the_scan(saga: Saga) -> None:
+def test_the_second_look_finds_a_case_opened_since_the_scan(saga: Saga) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
 
     assert look(as_it_is(saga)) is Look.AGREES
 
 
-def test_a_case_closed_since_the_scan_blocks_no_more(saga: Saga) -> None:
+def test_a_case_closed_since_the_scan_no_longer_counts(saga: Saga) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     saga.resolve(RETRY)
 
@@ -68,7 +68,9 @@ def test_a_case_that_blocks_another_account_does_not_count(saga: Saga) -> None:
 
 @pytest.mark.parametrize("scanned", [(), (KEY,), (KEY, OTHER)])
 @pytest.mark.parametrize("counted", [1, 3, 10_000])
-def test_a_count_that_stays_wrong_is_a_fault(saga: Saga, scanned: tuple[str, ...], counted: int) -> None:
+def test_a_blocked_accounts_permanently_wrong_count_is_a_fault(
+    saga: Saga, scanned: tuple[str, ...], counted: int
+) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     another(saga).enter()
     count(saga, counted)
@@ -77,14 +79,14 @@ def test_a_count_that_stays_wrong_is_a_fault(saga: Saga, scanned: tuple[str, ...
 
 
 @pytest.mark.parametrize("counted", [None, 0])
-def test_an_uncounted_case_of_the_scan_is_a_fault(saga: Saga, counted: int | None) -> None:
+def test_a_case_missing_from_the_accounts_count_is_a_fault(saga: Saga, counted: int | None) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     count(saga, counted)
 
     assert look(as_it_is(saga), KEY) is Look.DISAGREES
 
 
-def test_an_account_that_is_gone_is_a_fault(saga: Saga) -> None:
+def test_a_deleted_account_with_an_open_case_is_a_fault(saga: Saga) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     saga.ledger.delete(keys.account("bob"))
 
@@ -92,7 +94,7 @@ def test_an_account_that_is_gone_is_a_fault(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("behind", range(2 * second_look.LOOKS_MAX - 1))
-def test_an_index_that_is_behind_is_waited_for(saga: Saga, behind: int) -> None:
+def test_the_second_look_waits_for_a_stale_index(saga: Saga, behind: int) -> None:
     """A count above the known cases is acceptable while the index may list another."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     store = Listing(saga, lambda listed: listed if store.times > behind else [])
@@ -101,7 +103,7 @@ def test_an_index_that_is_behind_is_waited_for(saga: Saga, behind: int) -> None:
     assert store.times > behind
 
 
-def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) -> None:
+def test_cases_that_change_at_every_look_are_unproven(saga: Saga) -> None:
     """A settlement that re-enters LIMBO has a new case, so its row always differs."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     read = saga.ledger.store.read
@@ -115,7 +117,7 @@ def test_cases_that_open_and_close_during_every_look_are_unproven(saga: Saga) ->
     assert look(Moving(saga, lambda listed: listed), KEY) is Look.MOVING
 
 
-def test_a_count_equal_only_by_a_new_case_disagrees(saga: Saga) -> None:
+def test_a_count_that_matches_only_by_chance_is_a_fault(saga: Saga) -> None:
     """One case is uncounted; another opens between the reading of the cases and of the count."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     count(saga, 0)

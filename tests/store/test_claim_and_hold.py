@@ -21,7 +21,7 @@ REFUSED: list[tuple[type[Exception], dict[str, Any]]] = [
 # An unclaimed key
 
 
-def test_an_unclaimed_key_is_claimed_and_held_in_one_transaction(saga: Saga) -> None:
+def test_claim_and_hold_commit_in_one_transaction(saga: Saga) -> None:
     saga.fund()
 
     assert saga.claim_and_hold() is None
@@ -30,7 +30,7 @@ def test_an_unclaimed_key_is_claimed_and_held_in_one_transaction(saga: Saga) -> 
 
 
 @pytest.mark.parametrize(("error", "change"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
-def test_a_refused_hold_claims_nothing_and_leaves_the_key_free(
+def test_a_refused_hold_leaves_the_key_free(
     saga: Saga, error: type[Exception], change: dict[str, Any]
 ) -> None:
     saga.fund()
@@ -49,7 +49,7 @@ def test_a_refused_hold_claims_nothing_and_leaves_the_key_free(
 
 
 @pytest.mark.parametrize("owner", ["execution-1", "execution-2"])
-def test_a_second_call_by_any_clock_finds_the_first_settlement(saga: Saga, owner: str) -> None:
+def test_a_second_call_finds_the_first_settlement_whatever_its_clock(saga: Saga, owner: str) -> None:
     saga.fund()
     saga.claim_and_hold()
     saga.ledger.open("alice", 0, limbo_cases=1)  # it could not bear it a second time
@@ -62,7 +62,7 @@ def test_a_second_call_by_any_clock_finds_the_first_settlement(saga: Saga, owner
         assert steps.is_replay(found, owner) == (owner == "execution-2")
 
 
-def test_a_key_claimed_by_the_queue_awaits_a_separate_hold(saga: Saga) -> None:
+def test_a_key_claimed_by_the_queue_is_held_separately(saga: Saga) -> None:
     saga.fund()
     claimed = saga.claim()
 

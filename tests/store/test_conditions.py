@@ -38,7 +38,7 @@ CHANGES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
-def test_an_update_is_refused_with_reason_if_one_attribute_differs(ledger: Ledger, name: str) -> None:
+def test_an_update_is_refused_if_any_needed_attribute_differs(ledger: Ledger, name: str) -> None:
     write = built(name)
     admitted = next(row for row in rows_met_by(write) if commits(name, row))
     changed = [

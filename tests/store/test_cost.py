@@ -307,9 +307,7 @@ def is_dynamodb_local(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_call_costs_the_listed_units_and_repeats_its_writes(
-    saga: Saga, name: str, is_dynamodb_local: bool
-) -> None:
+def test_each_call_costs_its_listed_units(saga: Saga, name: str, is_dynamodb_local: bool) -> None:
     start, call, expected, aws, local = CASES[name]
     start(saga)
 
@@ -331,7 +329,7 @@ def test_a_call_costs_the_listed_units_and_repeats_its_writes(
         pytest.param(LONGEST_REQUEST | LONGEST_LABELS, [9, 3, 8, 7], [8, 3, 6, 8], id="and all else"),
     ],
 )
-def test_the_callers_words_cost_units_only_above_a_kilobyte(
+def test_reference_and_metadata_cost_units_only_above_a_kilobyte(
     saga: Saga, content: dict[str, Any], units: list[int], local: list[int], is_dynamodb_local: bool
 ) -> None:
     """Above a kilobyte, each write of the row costs a unit more, two in a transaction."""
@@ -416,7 +414,7 @@ def test_every_limbo_case_of_a_settlement_costs_the_same(
 
 
 @pytest.mark.parametrize("others", [0, 1, 1_500, 10_000])
-def test_a_limbo_cases_cost_ignores_other_blocks_of_the_account(
+def test_a_cases_cost_does_not_depend_on_other_cases(
     saga: Saga, others: int, is_dynamodb_local: bool
 ) -> None:
     """A count has a few bytes; that many keys would fill the account's row."""
@@ -433,9 +431,7 @@ def test_a_limbo_cases_cost_ignores_other_blocks_of_the_account(
     assert (saga.ledger.row(keys.account("bob")) or {})["limbo_cases"] == others
 
 
-def test_no_row_outgrows_one_unit_however_long_the_names_are(
-    saga: Saga, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_with_the_longest_names_fit_one_write_unit(saga: Saga, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the entries expire."""
     monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
@@ -453,7 +449,7 @@ def test_no_row_outgrows_one_unit_however_long_the_names_are(
     assert max(sizes.values()) <= UNIT_BYTES, sizes
 
 
-def test_no_row_outgrows_one_unit_however_long_the_providers_ascii(saga: Saga) -> None:
+def test_rows_with_the_longest_provider_texts_fit_one_unit(saga: Saga) -> None:
     longest = saga.asking(**{name: each for name, each in LONGEST_REQUEST.items() if name not in NAMES})
     longest.ledger.open("p" * 64, 999_999_999_999_999)
     longest.ledger.open("q" * 64, 0)

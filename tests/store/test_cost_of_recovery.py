@@ -96,7 +96,7 @@ def run(ledger: Ledger) -> tuple[float, set[str]]:
 
 @pytest.mark.parametrize("engine", ["server"])
 @pytest.mark.parametrize("many", [2_000, pytest.param(100_000, marks=pytest.mark.long)])
-def test_a_run_reads_only_the_due_settlements_in_flight(
+def test_a_recovery_run_reads_only_the_settlements_that_are_due(
     ledger: Ledger,
     settlement: Settlement,
     config: StageConfig,

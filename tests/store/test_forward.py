@@ -69,7 +69,7 @@ def test_a_step_leaves_only_its_settlement_entry_and_balance(saga: Saga, step: S
 @pytest.mark.parametrize(
     ("step", "error"), [(Step.HOLD, InsufficientFunds), (Step.RELEASE, CapExceeded)], ids=str
 )
-def test_a_refused_balance_keeps_entry_and_settlement_from_being_written(
+def test_a_refused_balance_stops_the_whole_transaction(
     saga: Saga, step: Step, error: type[Exception]
 ) -> None:
     saga.before(step)
@@ -98,7 +98,7 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
 
 
 @pytest.mark.parametrize("step", MONEY)
-def test_a_retry_by_a_later_clock_finds_the_first_slot(saga: Saga, step: Step) -> None:
+def test_a_retry_with_a_later_clock_finds_the_first_commit(saga: Saga, step: Step) -> None:
     """Its entry would have another key: only the settlement's row records the step."""
     saga.after(step)
 
@@ -112,7 +112,7 @@ def test_a_retry_by_a_later_clock_finds_the_first_slot(saga: Saga, step: Step) -
 # The rejection
 
 
-def test_a_rejection_keeps_its_first_failure_and_leaves_the_index(saga: Saga) -> None:
+def test_a_repeated_rejection_keeps_the_first_failure(saga: Saga) -> None:
     saga.start()
 
     assert saga.reject(FAILURE, LATER) == state_of(REJECTED)

@@ -102,7 +102,7 @@ def test_a_stuck_reversal_enters_limbo_and_blocks_the_customer(saga: Saga, step:
     assert saga.books() == book(row, *others, alice=alice, bob=bob)
 
 
-def test_a_repeated_limbo_entry_changes_nothing_and_other_content_conflicts(
+def test_entering_limbo_again_changes_nothing_unless_the_request_differs(
     saga: Saga, counted: list[str]
 ) -> None:
     saga.begun(Step.RELEASE)
@@ -117,7 +117,7 @@ def test_a_repeated_limbo_entry_changes_nothing_and_other_content_conflicts(
     assert counted == ["LimboEntered", "StepReplayed"]
 
 
-def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> None:
+def test_a_stale_case_cannot_be_opened_after_the_decision(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     stale = saga.case(Step.RELEASE)
     saga.enter(stale)
@@ -132,7 +132,7 @@ def test_a_case_before_the_last_decision_never_reenters_limbo(saga: Saga) -> Non
 # The execution that waits
 
 
-def test_the_waiting_row_is_separate_and_names_the_last_execution(saga: Saga) -> None:
+def test_the_waiting_row_names_the_latest_waiting_execution(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     before = saga.books()
 
@@ -143,7 +143,7 @@ def test_the_waiting_row_is_separate_and_names_the_last_execution(saga: Saga) ->
     assert saga.books() == in_order(*before, waiting("token-2", "arn:execution-2"))
 
 
-def test_no_execution_replaces_the_one_waiting_for_a_later_case(saga: Saga) -> None:
+def test_an_execution_waiting_for_a_later_case_is_not_replaced(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.wait()
     saga.resolve(RETRY)
@@ -160,7 +160,7 @@ def test_no_execution_replaces_the_one_waiting_for_a_later_case(saga: Saga) -> N
 
 
 @DECISIONS
-def test_a_decision_leaves_the_waiting_row_to_the_waker(saga: Saga, resolution: Resolution) -> None:
+def test_a_decision_does_not_touch_the_waiting_row(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
     saga.wait()
 
@@ -173,7 +173,7 @@ def test_a_decision_leaves_the_waiting_row_to_the_waker(saga: Saga, resolution: 
 
 
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step: Step) -> None:
+def test_retry_moves_no_money_and_lets_the_reversal_continue(saga: Saga, step: Step) -> None:
     saga.stuck(step)
 
     resolved = saga.resolve(RETRY)
@@ -197,7 +197,7 @@ def test_to_retry_moves_nothing_and_lets_the_reversal_continue(saga: Saga, step:
         (Step.RELEASE, 4772, [10_000, 5272, {"external:EUR": -10_500, "losses:EUR": -4772}]),
     ],
 )
-def test_to_write_off_covers_the_stuck_amount_from_the_losses(
+def test_write_off_covers_the_stuck_amount_from_the_losses(
     saga: Saga, step: Step, amount: int, left: list[Any]
 ) -> None:
     saga.stuck(step)
@@ -230,7 +230,7 @@ def test_to_write_off_covers_the_stuck_amount_from_the_losses(
         pytest.param(Step.FEE, Step.FEE, 0, id="fee collected"),
     ],
 )
-def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
+def test_complete_accepts_the_release_and_makes_the_rest_fee(
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
     saga.stuck(step, last)
@@ -253,7 +253,7 @@ def test_to_complete_accepts_the_release_and_makes_the_rest_fee(
 
 
 @DECISIONS
-def test_a_later_second_decision_on_a_case_finds_the_first(saga: Saga, resolution: Resolution) -> None:
+def test_a_second_decision_on_a_case_finds_the_first(saga: Saga, resolution: Resolution) -> None:
     saga.stuck(Step.RELEASE)
     case = saga.case()
     resolved = saga.resolve(resolution)
@@ -267,7 +267,7 @@ def test_a_later_second_decision_on_a_case_finds_the_first(saga: Saga, resolutio
             saga.asking(fee=49).resolve(resolution, case=case)
 
 
-def test_each_case_is_decided_on_and_on_record_for_itself(saga: Saga) -> None:
+def test_each_case_has_its_own_recorded_decision(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     stale = saga.case()
     first = saga.resolve(RETRY)
@@ -300,7 +300,7 @@ def test_a_later_decision_keeps_what_the_losses_have_covered(saga: Saga) -> None
 # The account
 
 
-def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) -> None:
+def test_a_missing_account_is_not_blocked_and_stops_no_decision(saga: Saga) -> None:
     saga.begun(Step.RELEASE)
     blocked = saga.case(Step.RELEASE)
     free = saga.case(Step.RELEASE, blocked_account=None)
@@ -318,7 +318,7 @@ def test_a_deleted_account_is_never_blocked_and_stops_no_decision(saga: Saga) ->
 
 
 @pytest.mark.parametrize("first_out", [0, 1])
-def test_an_account_leaves_limbo_only_with_its_last_settlement(saga: Saga, first_out: int) -> None:
+def test_an_account_is_unblocked_only_with_its_last_case(saga: Saga, first_out: int) -> None:
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     other = another(saga)
     other.enter()
@@ -336,7 +336,7 @@ def test_an_account_leaves_limbo_only_with_its_last_settlement(saga: Saga, first
     saga.books()
 
 
-def test_one_settlement_may_be_stuck_on_both_parties_in_turn(saga: Saga) -> None:
+def test_one_settlement_can_be_stuck_on_payee_then_payer(saga: Saga) -> None:
     saga.stuck(Step.RELEASE)
     saga.resolve(RETRY)
     saga.reverse(Step.RELEASE)

@@ -52,7 +52,7 @@ def test_a_partition_is_listed_between_two_inclusive_times(ledger: Ledger) -> No
     assert between("2027", "2028") == []
 
 
-def test_of_a_row_only_its_keys_are_listed(ledger: Ledger) -> None:
+def test_a_listing_returns_only_a_rows_keys(ledger: Ledger) -> None:
     more: dict[str, Any] = {"amount": 4820, "currency": "EUR", "status": "PROCESSING", "owner": "execution-1"}
     row = put(ledger, "a", "1", **more, escrow=4820)
 
@@ -71,7 +71,7 @@ def test_the_index_has_only_the_keys_of_a_row(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_partition_over_a_megabyte_is_listed_once_in_order(ledger: Ledger) -> None:
+def test_a_partition_above_one_megabyte_is_listed_completely(ledger: Ledger) -> None:
     """Only projected attributes count towards a page, so the keys are long and many."""
     partition = f"IN_FLIGHT#{LONG}"
     names = [f"{number:03}{LONG}" for number in range(400)]
@@ -149,7 +149,7 @@ def test_the_limit_counts_the_rows_of_all_pages(
     assert [sent["Limit"] for _, sent in client.sent] == asked
 
 
-def test_a_page_is_read_only_after_the_previous_is_consumed(pauses: list[int]) -> None:
+def test_the_next_page_is_read_only_when_needed(pauses: list[int]) -> None:
     found, client = scripted(pauses, page("a", more=True), page("b"))
 
     next(found)

@@ -43,7 +43,7 @@ Not compared either (AWS's behaviour: docs/decisions/2026-11-22-test-engines.md)
 
 
 @pytest.mark.parametrize(("name", "operations"), SERVERS)
-def test_memory_answers_any_operations_as_a_server_does(name: str, operations: int) -> None:
+def test_the_in_memory_table_answers_like_a_dynamodb_server(name: str, operations: int) -> None:
     if reason := engines.missing(name):
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs a DynamoDB server: {reason}")
     memory, table_name = MemoryDynamoDb(), f"t-{uuid.uuid4().hex}"

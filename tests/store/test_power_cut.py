@@ -245,7 +245,7 @@ def cut_between(bank: Bank, found: list[Row]) -> int:
 
 
 @pytest.mark.parametrize(("server", "cuts"), SERVERS)
-def test_a_killed_database_keeps_transactions_whole_and_settlements_end_once(
+def test_a_killed_database_tears_no_transaction_and_settlements_still_end(
     tmp_path: Path, config: StageConfig, server: str, cuts: int
 ) -> None:
     if reason := engines.missing(server):

@@ -6,7 +6,7 @@ from tests.world.pages import PROJECT, blocks
 from tests.world.saga import Saga
 
 
-def test_the_first_test_of_the_page_runs(saga: Saga) -> None:
+def test_the_readmes_first_test_runs(saga: Saga) -> None:
     (shown,) = (block.text for block in blocks(PROJECT / "tests" / "README.md") if block.language == "python")
     first = ModuleType("test_first")
     exec(compile(shown, "tests/README.md", "exec"), vars(first))

@@ -128,7 +128,7 @@ Neither the epoch nor the index reveals a change in the instant of the look.
 
 
 @pytest.mark.parametrize(("start", "move", "now"), MOVES.values(), ids=MOVES)
-def test_every_transition_keeps_out_a_takeover_from_an_earlier_look(
+def test_a_takeover_is_refused_after_any_transition_since_its_read(
     saga: Saga, start: Callable[[Saga], Any], move: Callable[[Saga], Any], now: datetime
 ) -> None:
     start(saga)
@@ -139,7 +139,7 @@ def test_every_transition_keeps_out_a_takeover_from_an_earlier_look(
         take_over(saga, seen, now)
 
 
-def test_a_step_committed_meanwhile_keeps_no_takeover_out_and_replays(saga: Saga) -> None:
+def test_a_takeover_succeeds_although_a_step_committed_meanwhile(saga: Saga) -> None:
     """The former owner may be slow but alive: both find the committed step, and neither repeats it."""
     saga.reach(Step.VERIFY)
     seen = saga.state()

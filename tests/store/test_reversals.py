@@ -38,7 +38,7 @@ NEVER_CLAIMED = FINISHED | {
 
 
 @pytest.mark.parametrize("last", [None, Step.HOLD, Step.VERIFY, Step.RELEASE])
-def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step | None) -> None:
+def test_beginning_a_compensation_ends_processing_and_moves_nothing(saga: Saga, last: Step | None) -> None:
     saga.reach(last)
 
     state = saga.begin()
@@ -53,7 +53,7 @@ def test_to_begin_takes_processing_away_and_moves_nothing(saga: Saga, last: Step
 # The beginning, for an unclaimed key
 
 
-def test_a_tombstone_finishes_an_unclaimed_key_and_fences_its_claim(
+def test_a_tombstone_fences_a_late_claim_of_its_key(
     saga: Saga,
 ) -> None:
     saga.fund()
@@ -99,7 +99,7 @@ def test_an_ordered_reversal_is_due_for_recovery_again(saga: Saga) -> None:
     assert "finished_at" not in row
 
 
-def test_a_second_order_is_answered_with_the_first(saga: Saga, counted: list[str]) -> None:
+def test_a_second_reversal_order_returns_the_first(saga: Saga, counted: list[str]) -> None:
     saga.begun(Step.FEE)
 
     with saga.writes_nothing():
@@ -136,7 +136,7 @@ def test_each_reversal_moves_settlement_entry_and_balance_in_one_transaction(sag
     assert assert_conserved(saga.ledger.rows()) == {"external:EUR": -10_500}
 
 
-def test_an_unheld_settlement_is_finished_without_an_entry(saga: Saga) -> None:
+def test_a_settlement_without_a_hold_finishes_without_an_entry(saga: Saga) -> None:
     saga.begun(None)
 
     assert saga.finish_unheld() == saga.state()
@@ -146,7 +146,7 @@ def test_an_unheld_settlement_is_finished_without_an_entry(saga: Saga) -> None:
         assert saga.finish_unheld(DECIDED) == saga.state()
 
 
-def test_a_reversal_repeated_by_a_later_clock_finds_its_slot(saga: Saga, counted: list[str]) -> None:
+def test_a_repeated_reversal_finds_its_first_commit(saga: Saga, counted: list[str]) -> None:
     saga.begun(Step.FEE)
     done: list[Step] = []
     for step in REVERSIBLE:

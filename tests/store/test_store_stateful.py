@@ -367,7 +367,7 @@ class Settlements(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("sequences", [SEQUENCES, pytest.param(500, marks=pytest.mark.long)])
-def test_calls_in_any_order_under_faults_keep_books_and_states(
+def test_calls_in_any_order_with_faults_keep_every_rule(
     monkeypatch: pytest.MonkeyPatch, sequences: int
 ) -> None:
     monkeypatch.setattr(telemetry, "called", lambda operation, consumed: None)

@@ -58,7 +58,7 @@ def review_of(verdict: Verdict, posted_at: str) -> Row:
 
 
 @VERDICTS
-def test_a_verdict_is_one_lasting_evidence_and_only_approval_commits(saga: Saga, verdict: Verdict) -> None:
+def test_a_verdict_is_recorded_once_and_only_approval_commits_verify(saga: Saga, verdict: Verdict) -> None:
     held(saga)
 
     assert own(saga, verdict) == evidence_of(verdict, LATER_AT)
@@ -79,7 +79,7 @@ def test_a_verdict_is_one_lasting_evidence_and_only_approval_commits(saga: Saga,
 
 @VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_the_next_call_concludes_the_recorded_verdict_after_any_answer(
+def test_the_next_call_completes_a_verdict_recorded_before(
     saga: Saga, verdict: Verdict, answer: Verdict
 ) -> None:
     held(saga)
@@ -94,7 +94,7 @@ def test_the_next_call_concludes_the_recorded_verdict_after_any_answer(
 @VERDICTS
 @pytest.mark.parametrize("answered", [APPROVED, REJECTED], ids=lambda each: each.decision)
 @pytest.mark.parametrize("review", [False, True])
-def test_the_webhook_decides_and_the_recorded_answer_stays_as_evidence(
+def test_the_webhooks_decision_counts_and_our_own_answer_stays_recorded(
     saga: Saga, answered: Verdict, verdict: Verdict, review: bool
 ) -> None:
     held(saga)
@@ -118,7 +118,7 @@ def test_the_webhook_decides_and_the_recorded_answer_stays_as_evidence(
 # A review
 
 
-def test_a_review_holds_the_money_and_moves_deadline_and_index(saga: Saga) -> None:
+def test_a_review_keeps_the_hold_and_moves_the_deadline(saga: Saga) -> None:
     held(saga)
     before = saga.ledger.rows()
 
@@ -136,7 +136,7 @@ def test_a_review_holds_the_money_and_moves_deadline_and_index(saga: Saga) -> No
 
 
 @VERDICTS
-def test_our_own_answer_yields_to_a_review_of_another_call(saga: Saga, verdict: Verdict) -> None:
+def test_our_own_answer_does_not_outweigh_another_calls_review(saga: Saga, verdict: Verdict) -> None:
     in_review(saga)
 
     with saga.writes_only_evidence(), pytest.raises(KycUnavailable, match=r"^kyc: another call was told .*"):
@@ -150,7 +150,7 @@ def test_our_own_answer_yields_to_a_review_of_another_call(saga: Saga, verdict: 
 
 
 @VERDICTS
-def test_a_reviews_verdict_leaves_event_evidence_and_a_new_time(saga: Saga, verdict: Verdict) -> None:
+def test_a_webhooks_verdict_writes_event_and_evidence(saga: Saga, verdict: Verdict) -> None:
     in_review(saga)
     before = saga.ledger.rows()
 
@@ -195,7 +195,7 @@ def test_a_decision_is_final_and_replays_in_any_status(saga: Saga, verdict: Verd
                 webhook(saga, other_of(verdict), event(2))
 
 
-def test_an_events_id_is_refused_to_other_content_or_settlement(saga: Saga) -> None:
+def test_an_event_id_cannot_be_reused_for_other_content(saga: Saga) -> None:
     in_review(saga)
     webhook(saga)
     other = saga.asking(key=OTHER_KEY)
@@ -208,7 +208,7 @@ def test_an_events_id_is_refused_to_other_content_or_settlement(saga: Saga) -> N
                 webhook(each, APPROVED, WebhookEvent(EVENT.id, digest), now=LATER)
 
 
-def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None:
+def test_a_refused_event_may_be_sent_again(saga: Saga) -> None:
     saga.fund()
     saga.claim()
     with saga.writes_nothing(), pytest.raises(StepFenced):
@@ -221,7 +221,7 @@ def test_a_refused_event_leaves_no_marker_and_may_come_again(saga: Saga) -> None
 
 
 @pytest.mark.parametrize("engine", ["memory"])
-def test_a_failed_condition_without_a_row_is_a_conflict(saga: Saga) -> None:
+def test_evidence_refused_without_an_existing_row_is_a_conflict(saga: Saga) -> None:
     for write in (
         ledger_entries.evidence(saga.settlement, kyc_review.REVIEW, APPROVED.evidence(), NOW),
         kyc_review.event_marker(EVENT, saga.settlement, NOW),
@@ -257,7 +257,7 @@ def assert_one_verdict(saga: Saga) -> Row:
 
 
 @pytest.mark.parametrize("order", list(permutations(CALLS)), ids="-".join)
-def test_in_every_order_the_first_decision_is_kept(saga: Saga, order: tuple[str, ...]) -> None:
+def test_the_first_decision_counts_in_every_order_of_calls(saga: Saga, order: tuple[str, ...]) -> None:
     """Once a review has begun, only the webhook decides: our own answer does not count."""
     held(saga)
     answered = order.index("own") < order.index("begin_review")

@@ -22,7 +22,7 @@ TRIAL = re.compile(
 )
 
 
-def test_each_unchecked_row_names_a_trial_or_why_none_exists() -> None:
+def test_each_unproven_claim_names_an_aws_check_or_says_why() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+) \| \S \|$", PAGE.read_text(), re.MULTILINE)
 
     assert len(rows) > 10
@@ -36,10 +36,10 @@ def test_each_row_has_three_columns() -> None:
 
 
 @pytest.mark.parametrize(("row", "check"), sorted(TRIED))
-def test_each_check_is_named_by_the_row_that_it_tries(row: str, check: str) -> None:
+def test_each_check_is_named_in_the_row_that_it_tests(row: str, check: str) -> None:
     assert [name for behaviour, name in NAMED if behaviour.startswith(row) and name == check] == [check]
 
 
 @pytest.mark.parametrize(("behaviour", "name"), sorted(NAMED))
-def test_each_named_check_tries_the_row(behaviour: str, name: str) -> None:
+def test_each_check_named_on_the_page_tests_its_row(behaviour: str, name: str) -> None:
     assert [row for row, check in TRIED if check == name and behaviour.startswith(row)] != []

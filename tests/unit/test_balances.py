@@ -60,7 +60,7 @@ def row(available: int, currency: str = "EUR", **changes: Any) -> Row:
         pytest.param(CREDIT_PAYER, row(10**15), 4820, id="the payer gets it back over any cap"),
     ],
 )
-def test_a_balance_moves_by_the_amount(build: Any, before: Row, change: int) -> None:
+def test_each_balance_write_changes_the_balance_by_the_amount(build: Any, before: Row, change: int) -> None:
     write = build(SETTLEMENT)
 
     assert admits(write, before)
@@ -95,7 +95,7 @@ def test_a_balance_moves_by_the_amount(build: Any, before: Row, change: int) -> 
         pytest.param(CREDIT_PAYER, row(0, "USD"), OTHER_CURRENCY, id="payer's currency changed"),
     ],
 )
-def test_a_refused_party_is_told_why_without_account_or_amount(
+def test_a_refusal_names_party_and_reason_without_account_or_amount(
     build: Any, before: Row | None, expected: tuple[type[SettlementError], str]
 ) -> None:
     write = build(SETTLEMENT)
@@ -108,7 +108,7 @@ def test_a_refused_party_is_told_why_without_account_or_amount(
     assert str(refusal) == f"{party}: {expected[1]}"
 
 
-def test_an_account_without_a_visible_fault_gets_the_last_reason() -> None:
+def test_an_unexplained_refusal_gets_the_last_possible_reason() -> None:
     credit_payer = balances.credit_payer(SETTLEMENT).on_failure(found(row(0)))
 
     assert (type(credit_payer), str(credit_payer)) == (AccountNotFound, f"payer: {NO_ACCOUNT[1]}")
@@ -137,7 +137,7 @@ def test_a_count_is_never_negative_and_reports_a_wrong_row(counted: dict[str, An
 
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
-def test_the_condition_and_the_state_agree_on_blocks(counted: dict[str, Any]) -> None:
+def test_condition_and_account_state_agree_about_blocks(counted: dict[str, Any]) -> None:
     """A count below zero was made by hand; it blocks until a person has looked."""
     standing = row(10_000, **counted)
 

@@ -79,18 +79,18 @@ def test_less_memory_is_slower_and_over_one_vcpu_no_faster(memory_mb: int, expec
     assert cost.function_ms(used, TARIFF) == expected_ms
 
 
-def test_a_standard_machine_is_paid_by_the_state() -> None:
+def test_a_standard_machine_costs_per_state_transition() -> None:
     near(cost.standard(USED, TARIFF), 21, 4 + 2, 100, 1)
 
 
-def test_an_express_machine_is_paid_by_request_and_begun_100ms() -> None:
+def test_an_express_machine_costs_per_request_and_100_ms() -> None:
     short, longer = (replace(USED, waiting_ms=waiting) for waiting in (120, 121))
 
     near(cost.express(short, TARIFF), 21, 6, 1 + 0.3, 1)
     near(cost.express(longer, TARIFF), 21, 6.01, 1 + 0.4, 1)
 
 
-def test_a_durable_function_is_paid_by_operations_and_kept_bytes() -> None:
+def test_a_durable_function_costs_per_operation_and_stored_byte() -> None:
     used = replace(USED, durable_operations=5, durable_bytes=3000)
 
     near(cost.durable(used, TARIFF), 21, 6, 10 + 3, 1)
@@ -100,7 +100,7 @@ def test_a_durable_function_is_paid_by_operations_and_kept_bytes() -> None:
     ("per_second", "database", "containers"),
     [(1, 100, 10), (100, 1, 0.8)],  # one vCPU of the two containers suffices; and 100 x 40 ms need eight
 )
-def test_servers_are_paid_by_the_hour_at_any_load(
+def test_servers_cost_per_hour_whatever_the_load(
     per_second: float, database: float, containers: float
 ) -> None:
     used = Usage(cpu_ms=40, log_bytes=2000)
@@ -115,7 +115,7 @@ def test_every_price_is_used_and_has_a_source_and_date() -> None:
     assert all(price["source"].startswith("https://") and price["date"] for price in prices.values())
 
 
-def test_the_arithmetic_needs_no_assumption_that_the_file_lacks() -> None:
+def test_the_price_file_contains_every_assumption_of_the_model() -> None:
     tariff = cost.load(PRICES)
 
     assert TARIFF.model.keys() <= tariff.model.keys()
@@ -136,14 +136,14 @@ def test_sealed_copies_cost_at_most_a_twentieth_of_a_settlement(
     assert found < 0.05 * 17.7
 
 
-def test_busy_stages_pay_for_full_batches_quiet_ones_for_windows() -> None:
+def test_busy_stages_pay_for_full_batches_and_quiet_for_windows() -> None:
     tariff = cost.load(PRICES)
 
     assert cost.sealed_journal(10_000, 4, tariff) == cost.sealed_journal(1_000, 4, tariff)
     assert cost.sealed_journal(0.1, 4, tariff) > 5 * cost.sealed_journal(1, 4, tariff)
 
 
-def test_a_payment_alone_pays_for_its_own_publisher_calls() -> None:
+def test_a_single_payment_pays_for_its_own_publishing_call() -> None:
     tariff = cost.load(PRICES)
 
     lonely, busy = (cost.outcome_events(rate, 12, tariff) for rate in (0.001, 10_000))

@@ -46,7 +46,7 @@ QUOTAS = tomllib.loads(million.QUOTAS.read_text())["quota"]
 
 
 @pytest.mark.parametrize("page", [million.PRICE_PAGE, million.QUOTAS_PAGE], ids=lambda page: page.name)
-def test_the_page_is_as_the_command_writes_it(page) -> None:  # type: ignore[no-untyped-def]
+def test_the_price_page_is_what_the_command_writes(page) -> None:  # type: ignore[no-untyped-def]
     assert page.read_text() == million.rendered(page), "run make price"
 
 
@@ -60,7 +60,7 @@ def test_every_kind_of_resource_is_counted_or_has_a_reason() -> None:
     assert sorted(named - CONTENT["price"].keys()) == []
 
 
-def test_a_wait_costs_its_seconds_of_the_functions_memory() -> None:
+def test_a_waiting_call_costs_its_seconds_of_memory() -> None:
     post, held = (ESTIMATE.of_payment(way) for way in (Way.POST, Way.HELD))
     looks_seconds = 2 * (4 + 4 * 4) / 1_000
 
@@ -77,7 +77,7 @@ def test_asking_again_costs_api_calls_and_no_seconds() -> None:
     assert asked["Lambda"] - post["Lambda"] == pytest.approx(2 * (0.2 + 0.02 * 0.5 * 13.3334))
 
 
-def test_a_claim_and_a_message_are_paid_beside_express() -> None:
+def test_a_queued_payment_costs_a_claim_and_a_message_more() -> None:
     express, queue = (ESTIMATE.of_payment(way) for way in (Way.EXPRESS, Way.QUEUE))
 
     assert queue["DynamoDB"] - express["DynamoDB"] == pytest.approx(0.625 + 0.125)
@@ -87,7 +87,7 @@ def test_a_claim_and_a_message_are_paid_beside_express() -> None:
     assert (express["SQS"], express["HTTP API"], queue["HTTP API"]) == (0, 0, 0)
 
 
-def test_traces_are_paid_by_the_stages_share() -> None:
+def test_traces_cost_by_the_stages_sampled_share() -> None:
     assert {round(ESTIMATE.of_payment(way)["X-Ray"], 9) for way in Way} == {1.0}
 
 
@@ -117,7 +117,7 @@ def test_an_idle_month_pays_for_schedules_queries_and_empty_queues() -> None:
         ({"Metrics": [{"MetricStat": {}}, {"MetricStat": {}}, {"Expression": "a + b"}]}, 2),
     ],
 )
-def test_an_alarm_counts_the_metrics_that_it_reads(properties: dict[str, object], metrics: int) -> None:
+def test_an_alarm_costs_per_metric_it_reads(properties: dict[str, object], metrics: int) -> None:
     alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}
 
     assert idle.counts([alarm, {"Type": "AWS::SNS::Topic"}]) == {idle.ALARM: metrics}
@@ -138,14 +138,14 @@ def bears(way: Way, **settings: object) -> dict[str, float]:
     return {one.name: one.per_second for one in found}
 
 
-def test_a_queue_bears_its_calls_by_a_messages_time() -> None:
+def test_a_queues_throughput_follows_from_its_calls_and_message_time() -> None:
     found = bears(Way.QUEUE, start_queue_calls=23, warm_write_units=21_000)
 
     assert found["queue"] == pytest.approx(23 / 0.046)
     assert found["table"] == pytest.approx(1_000)
 
 
-def test_a_waiting_caller_takes_its_functions_share() -> None:
+def test_waiting_callers_use_up_their_functions_concurrency() -> None:
     found, without = bears(Way.HELD, api_calls_per_second=70), bears(Way.POST)
 
     assert found["waiting"] == pytest.approx(50 / (0.062 + 2 + 0.04))
@@ -161,7 +161,7 @@ def test_without_reservations_all_functions_share_the_account() -> None:
     assert not found.keys() & {"kyc", "waiting"}
 
 
-def test_standard_meets_its_starts_and_transitions() -> None:
+def test_standard_is_limited_by_its_starts_and_transitions() -> None:
     found = bears(Way.STANDARD)
 
     assert (found["standard_starts"], found["standard_transitions"]) == (300, 1_250)
@@ -169,13 +169,13 @@ def test_standard_meets_its_starts_and_transitions() -> None:
     assert bears(Way.EXPRESS)["express_starts"] == 6_000
 
 
-def test_a_need_is_the_value_that_bears_the_rate() -> None:
+def test_the_needed_setting_is_computed_from_the_rate() -> None:
     limit = Limit("queue", 25, 500)
 
     assert [limit.needed(rate) for rate in (500, 501, 2_000)] == [25, 26, 100]
 
 
-def test_an_account_needs_its_raised_reservations_and_the_rest() -> None:
+def test_the_accounts_quota_is_the_sum_of_reservations_and_rest() -> None:
     lowest = {
         name: Limit(name, value, each)
         for name, value, each in (("kyc", 200, 1_000), ("waiting", 50, 1_000), ("pool", 480, 4_800))

@@ -19,7 +19,7 @@ def blocked(saga: Saga) -> dict[str, int]:
 
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("step", REVERSIBLE)
-def test_a_case_of_an_unmoved_step_blocks_no_account(step: Step, last: Step | None) -> None:
+def test_a_case_of_an_uncommitted_step_blocks_no_account(step: Step, last: Step | None) -> None:
     """Other unreversed steps do not matter: the next reversal may not have been tried."""
     state, is_moved = books.begun(last).state(), step in up_to(last)
     account, amount = PARTIES[step]
@@ -34,7 +34,7 @@ def test_a_case_of_an_unmoved_step_blocks_no_account(step: Step, last: Step | No
     )
 
 
-def test_a_reversed_steps_case_is_done_and_blocks_no_account() -> None:
+def test_a_case_of_an_already_reversed_step_blocks_no_account() -> None:
     state = states.state(**slots({Step.HOLD}, {Step.HOLD}))
 
     assert compensation.case_of(state, Step.HOLD) == Case(
@@ -78,7 +78,7 @@ def test_the_open_case_is_the_recorded_one_not_the_next(step: Step) -> None:
     assert compensation.stuck_case(saga.state()) == case
 
 
-def test_a_hold_with_another_escrow_is_a_persons_case() -> None:
+def test_a_hold_with_a_wrong_escrow_becomes_a_case() -> None:
     """The money is the payer's, so the payer is blocked; nothing moves until the rest is in escrow."""
     saga = books.begun(Step.HOLD)
     held = saga.state().escrow

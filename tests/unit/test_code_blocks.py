@@ -125,13 +125,13 @@ def test_each_block_of_code_on_a_page_is_valid(block: Block) -> None:
 
 
 @each_page
-def test_each_pip_install_of_a_page_names_a_folder(page: Path) -> None:
+def test_each_pip_install_command_on_a_page_is_valid(page: Path) -> None:
     for shown in re.findall(r"pip install ([^`#\n]+)", page.read_text()):
         pip(["install", *shlex.split(shown)])
 
 
 @each_page
-def test_each_make_of_a_page_has_its_target(page: Path) -> None:
+def test_each_make_target_named_on_a_page_exists(page: Path) -> None:
     shown = re.findall(r"`make ([a-z][\w-]*)", page.read_text())
 
     assert {*shown} <= TARGETS

@@ -29,14 +29,14 @@ ERROR = {"Error": "KycRejected", "Cause": "why"}
     ("last", "step"),
     [(None, "hold"), ("hold", "verify"), ("verify", "release"), ("release", "fee"), ("fee", "fee")],
 )
-def test_a_settlement_failed_at_its_first_uncommitted_step(last: str | None, step: str) -> None:
+def test_a_failure_names_the_first_uncommitted_step(last: str | None, step: str) -> None:
     state = states.state(**slots(up_to(Step(last) if last else None)))
 
     assert compensation.failure_of(state, ERROR) == {"step": step, "error": "KycRejected", "cause": "why"}
 
 
 @pytest.mark.parametrize("name", compensation.CUT_OFF)
-def test_a_timeout_is_told_as_a_provider_without_a_verdict(name: str) -> None:
+def test_a_timeout_of_verify_is_reported_as_provider_unavailable(name: str) -> None:
     """Error names of Lambda and Step Functions are not in the outcome's contract."""
     state = states.state(**slots(up_to(Step.HOLD)))
 
@@ -49,7 +49,7 @@ def test_a_timeout_is_told_as_a_provider_without_a_verdict(name: str) -> None:
     }
 
 
-def test_a_compensation_is_expected_exactly_if_its_first_write_commits() -> None:
+def test_an_outcome_predicts_compensation_exactly_if_it_can_begin() -> None:
     """An outcome must promise only the status and failure that the row will get."""
     write = reversal.begin(SETTLEMENT, ERROR, owner=EXECUTION, execution=REVERSER)
     begins, about_to_begin = asked(write), 0
@@ -126,7 +126,7 @@ def test_a_reversal_is_due_for_a_committed_unreversed_step(
     ("resolutions", "number", "is_open"),
     [(0, None, True), (0, 1, True), (2, 3, True), (0, 2, False), (2, 2, False)],
 )
-def test_a_decision_is_on_the_open_case_alone(resolutions: int, number: int | None, is_open: bool) -> None:
+def test_only_the_open_case_can_be_decided(resolutions: int, number: int | None, is_open: bool) -> None:
     state = replace(books.stuck(Step.RELEASE, Step.RELEASE).state(), resolutions=resolutions)
 
     if is_open:

@@ -60,7 +60,7 @@ def test_the_input_gives_the_cause_of_a_compensation(given: dict[str, Any], caus
     ],
     ids=["error", "timeout", "resolution", "several", "orders"],
 )
-def test_an_execution_that_returns_with_a_case_only_resumes(state: dict[str, Any]) -> None:
+def test_an_input_with_a_case_only_resumes(state: dict[str, Any]) -> None:
     """Its state may still hold the original cause, or a caught error."""
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
 
@@ -73,7 +73,7 @@ def test_a_returning_execution_names_its_awaited_case_until_announced() -> None:
 
 
 @pytest.mark.parametrize("error", [None, 5, "boom", [], {}, {"Error": 5}, {"Cause": "why"}], ids=repr)
-def test_a_failure_not_shaped_like_an_error_is_a_failure(error: object) -> None:
+def test_an_error_of_another_shape_still_counts_as_failure(error: object) -> None:
     assert parse(error=error).cause == Failure(
         error={"Error": "CompensationRequested", "Cause": "no error was given"}, owner=None
     )
@@ -107,7 +107,9 @@ def test_an_input_is_a_json_object(raw: object) -> None:
     ],
     ids=ascii,
 )
-def test_an_input_has_at_most_one_cause_and_printable_owner(given: dict[str, Any], message: str) -> None:
+def test_an_input_with_two_causes_or_unprintable_owner_is_refused(
+    given: dict[str, Any], message: str
+) -> None:
     assert refusal({"settlement": WIRE} | given) == message
 
 
@@ -126,6 +128,6 @@ def test_every_input_has_a_valid_settlement(settlement: object, cause: dict[str,
     ],
     ids=ascii,
 )
-def test_an_order_names_a_reversal_or_a_decision(name: object) -> None:
+def test_an_order_that_names_neither_reversal_nor_decision_is_refused(name: object) -> None:
     message = "order: must be reverse, or resolve: and the number of a case"
     assert refusal({"settlement": WIRE, "order": name}) == message

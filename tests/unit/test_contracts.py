@@ -79,7 +79,7 @@ def test_a_contract_describes_its_fields_and_accepts_its_own_examples(name: str)
 
 
 @each_contract
-def test_requests_are_closed_and_all_else_is_open(name: str) -> None:
+def test_only_the_request_contract_refuses_unknown_fields(name: str) -> None:
     example = SCHEMAS[name]["examples"][0]
 
     assert bool(faults(name, example | {"a_new_field": 1})) == (name == REQUEST)
@@ -178,7 +178,7 @@ def test_schema_and_parser_have_the_same_patterns_and_bounds() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_default_of_a_deadline_is_the_stages(stage: str) -> None:
+def test_the_contract_states_the_stages_default_deadline(stage: str) -> None:
     seconds = StageConfig.from_json(STAGES[stage].stage_config).deadline_seconds
 
     assert f"({seconds})" in SCHEMAS[REQUEST]["properties"]["deadline_seconds"]["description"]
@@ -197,7 +197,9 @@ def test_the_longest_and_most_precise_amounts_are_accepted(
 
 
 @pytest.mark.parametrize("changes", ONLY_THE_PARSER, ids=ascii)
-def test_faults_that_only_the_parser_finds_are_known(changes: dict[str, Any], config: StageConfig) -> None:
+def test_faults_that_only_the_parser_can_find_are_listed(
+    changes: dict[str, Any], config: StageConfig
+) -> None:
     request = VALID | changes
 
     told = refusal(request, config)
@@ -220,7 +222,7 @@ def test_the_parser_refuses_every_request_that_the_schema_refuses(
 
 
 @pytest.mark.parametrize("name", [" " * 100 + "A", "A" + "\u3000" * 100, "e\u0308" * 100])
-def test_a_name_too_long_as_written_fails_the_schema_alone(name: str, config: StageConfig) -> None:
+def test_only_the_schema_refuses_a_name_too_long_before_normalisation(name: str, config: StageConfig) -> None:
     request = VALID | {"payer_name": name}
 
     assert refusal(request, config) is None
@@ -310,12 +312,12 @@ REFUSED_EXAMPLES = {"order-2026-000110": True, "order-2026-000111": False}
 """Refused examples, and whether the schema refuses them too: it refuses a JSON number, but not half a yen."""
 
 
-def test_the_requests_that_are_shown_are_found() -> None:
+def test_the_test_finds_the_requests_shown_on_pages() -> None:
     assert {"settlements.jsonl", "start.md", "starting.md"} <= {where for where, _ in SHOWN}
 
 
 @pytest.mark.parametrize(("where", "request_shown"), SHOWN)
-def test_every_request_that_is_shown_is_one(
+def test_every_request_shown_on_a_page_is_valid(
     where: str, request_shown: dict[str, Any], config: StageConfig
 ) -> None:
     refused = where == "settlements.jsonl" and request_shown["key"] in REFUSED_EXAMPLES

@@ -69,7 +69,7 @@ def on_the_wire(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("life", LIVES)
 @pytest.mark.parametrize("replayed", [True, False])
-def test_an_outcome_keeps_its_contract_throughout_a_life(life: str, replayed: bool) -> None:
+def test_an_outcome_keeps_its_contract_in_each_stage_of_life(life: str, replayed: bool) -> None:
     outcome_told = told(life, replayed=replayed)
 
     assert faults(OUTCOME, outcome_told) == []
@@ -79,7 +79,7 @@ def test_an_outcome_keeps_its_contract_throughout_a_life(life: str, replayed: bo
     assert list(SCHEMAS[OUTCOME]["properties"]) == [*always, "covered", "reversed_in_part", *LABELS]
 
 
-def test_the_lives_reach_every_status_of_the_contract() -> None:
+def test_the_tested_outcomes_have_every_status_of_the_contract() -> None:
     reached = {told(life)["status"] for life in LIVES}
 
     assert reached == set(Status) == set(SCHEMAS[OUTCOME]["properties"]["status"]["enum"])
@@ -214,7 +214,7 @@ def broken_glass(order: approval.AnyOrder = ALONE) -> dict[str, Any]:
     ],
     ids=approval.decision_of,
 )
-def test_the_page_of_a_broken_glass_keeps_its_contract(order: approval.AnyOrder) -> None:
+def test_a_break_glass_page_keeps_its_contract(order: approval.AnyOrder) -> None:
     assert faults(GLASS, broken_glass(order)) == []
 
 
@@ -237,7 +237,7 @@ def test_the_event_of_the_circuit_keeps_its_contract(state: State, monkeypatch: 
     assert list(detail) == SCHEMAS[CIRCUIT]["required"] == list(SCHEMAS[CIRCUIT]["properties"])
 
 
-def test_the_contracts_have_every_decision_every_state_and_every_reversal() -> None:
+def test_the_contracts_enums_are_those_of_the_code() -> None:
     enums = {
         ENTERED: ("stuck_step", {step.reversal for step in REVERSIBLE}),
         RESOLVED: ("decision", set(Decision)),

@@ -34,7 +34,7 @@ CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_an_existing_row_is_not_put_but_already_applied(name: str) -> None:
+def test_an_existing_equal_row_is_reported_as_already_applied(name: str) -> None:
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 
@@ -58,7 +58,7 @@ def test_evidence_of_another_request_is_a_conflict_not_a_replay(name: str) -> No
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_the_evidence_of_a_move_does_not_record_its_proposal(name: str) -> None:
+def test_existing_proposal_evidence_beside_a_row_without_it_is_refused(name: str) -> None:
     """The proposal's row is the record: evidence beside a row without the move means a restored row."""
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
@@ -71,7 +71,7 @@ def test_the_evidence_of_a_move_does_not_record_its_proposal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFERS)
-def test_an_entry_is_never_overwritten_and_never_records_its_step(name: str) -> None:
+def test_an_existing_entry_is_a_conflict_not_a_replay(name: str) -> None:
     """The slot on the settlement's row is the record.
 
     An entry with a free slot is a fault that must be visible.
@@ -88,7 +88,7 @@ def test_an_entry_is_never_overwritten_and_never_records_its_step(name: str) -> 
         assert str(refusal) == CLAIMED.replace(SETTLEMENT.key, key)
 
 
-def test_every_kind_of_put_is_examined() -> None:
+def test_the_tests_cover_every_kind_of_put() -> None:
     kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
 
     assert kinds == {
@@ -106,7 +106,7 @@ def test_every_kind_of_put_is_examined() -> None:
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)
 
 
-def test_another_requests_claim_is_left_for_the_idempotency_check() -> None:
+def test_an_existing_claim_of_another_request_is_returned() -> None:
     earlier = states.state(request_hash="another", owner="another")
 
     for build in (forward.claim, forward.claim_and_hold):

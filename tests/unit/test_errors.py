@@ -139,7 +139,7 @@ def test_an_errors_message_is_made_of_its_attributes(
     assert vars(error) == attributes
 
 
-def test_every_error_is_examined() -> None:
+def test_the_tests_cover_every_error() -> None:
     examined = {type(error) for error, _, _ in EXAMPLES} | PLAIN
 
     assert set(OURS.values()) == examined | BASES
@@ -151,7 +151,7 @@ def names_in(clause: str) -> set[str]:
 
 
 @pytest.mark.parametrize("clause", ["Retry", "Catch"])
-def test_an_error_in_the_machine_is_ours_or_the_platforms(clause: str) -> None:
+def test_each_error_named_in_a_machine_is_known(clause: str) -> None:
     """Step Functions compares names as text: a misspelt one never matches, without a warning."""
     ours = {name for name in names_in(clause) if "." not in name}
 
@@ -159,7 +159,7 @@ def test_an_error_in_the_machine_is_ours_or_the_platforms(clause: str) -> None:
     assert ours - OF_THE_PLATFORM <= OURS.keys() - {base.__name__ for base in BASES}
 
 
-def test_an_unknown_outcome_is_retried_and_a_refusal_never() -> None:
+def test_no_machine_retries_a_refusal() -> None:
     refusals = {name for name, error in OURS.items() if issubclass(error, Refusal)}
     rules = [rule for state in STATES for rule in state.get("Retry", []) if rule["MaxAttempts"] > 0]
     retried = {name for rule in rules for name in rule["ErrorEquals"]}

@@ -28,7 +28,7 @@ IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
-def test_a_step_is_refused_in_advance_as_by_its_write(step: Step, status: Status) -> None:
+def test_a_step_is_refused_beforehand_exactly_as_by_its_write(step: Step, status: Status) -> None:
     """With the refusal of the write itself; at exactly the deadline it is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
@@ -43,7 +43,9 @@ def test_a_step_is_refused_in_advance_as_by_its_write(step: Step, status: Status
 
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize(("deadline_at", "expired"), [(AFTER, None), (AFTER, AT), (AT, None)])
-def test_a_step_is_late_only_if_its_row_says_so(step: Step, deadline_at: str, expired: str | None) -> None:
+def test_a_refused_step_is_late_only_after_its_deadline(
+    step: Step, deadline_at: str, expired: str | None
+) -> None:
     """A write may be refused for a reason unknown to this code, which is not lateness."""
     row = settlement_row(Status.PROCESSING, IN_TURN[step], deadline_at)
     row |= {"expired_at": expired} if expired else {}
@@ -85,7 +87,7 @@ def test_an_expired_settlement_is_late_even_for_a_lagging_clock(step: Step) -> N
     ],
     ids=["unclaimed", "other content", "decided"],
 )
-def test_the_provider_is_not_asked_for_an_uncommittable_verdict(
+def test_the_provider_is_not_asked_if_no_verdict_could_commit(
     row: Row | None, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -94,7 +96,7 @@ def test_the_provider_is_not_asked_for_an_uncommittable_verdict(
 
 @pytest.mark.parametrize("deadline_at", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("milliseconds", [-1, 0, 1])
-def test_the_deadline_is_late_and_every_time_early_or_late(deadline_at: str, milliseconds: int) -> None:
+def test_every_time_is_either_before_or_after_the_deadline(deadline_at: str, milliseconds: int) -> None:
     now = NOW + timedelta(milliseconds=milliseconds)
 
     overdue, before = (

@@ -169,12 +169,12 @@ def test_no_two_rooms_need_each_other() -> None:
     assert len([*TopologicalSorter(ROOMS).static_order()]) == len(ROOMS)
 
 
-def test_the_stack_imports_nothing_else_of_ours() -> None:
+def test_the_infrastructure_imports_only_itself() -> None:
     assert list(strangers(PROJECT / "infra", ("infra",))) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}.{path.stem}")
-def test_pure_code_is_pure_and_functions_call_no_service_directly(path: Path) -> None:
+def test_pure_modules_have_no_side_effects_and_handlers_no_services(path: Path) -> None:
     folder = path.parent.relative_to(LAMBDAS).as_posix().removeprefix("settlement/")
     packages = {name.partition(".")[0] for name in imports(path)}
     if folder in PURE or path.stem in PURE_MODULES.get(folder, ()):
@@ -185,7 +185,7 @@ def test_pure_code_is_pure_and_functions_call_no_service_directly(path: Path) ->
         assert not packages & SERVICES
 
 
-def test_handlers_make_no_client_but_the_tables() -> None:
+def test_only_dependencies_creates_aws_clients() -> None:
     making = {
         path.stem
         for path in FILES
@@ -195,13 +195,13 @@ def test_handlers_make_no_client_but_the_tables() -> None:
     assert making == {"_dependencies"}
 
 
-def test_each_pure_module_is_there() -> None:
+def test_each_listed_pure_module_exists() -> None:
     named = {f"{room}/{stem}" for room, stems in PURE_MODULES.items() for stem in stems}
 
     assert {name for name in named if not (LAMBDAS / f"settlement/{name}.py").exists()} == set()
 
 
-def test_eight_modules_read_a_clock() -> None:
+def test_only_the_listed_modules_read_a_clock() -> None:
     """Handlers:
 
     `_dependencies`, which passes the time down. Payees: the cache's age. Provider: the connection's age and

@@ -16,7 +16,7 @@ KEYS = st.from_regex(KEY, fullmatch=True)
 INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31), timezones=st.just(UTC))
 
 
-def test_the_keys_follow_the_design_and_distinguish_all_row_kinds() -> None:
+def test_each_kind_of_row_has_its_designed_key() -> None:
     account, settlement = ledger_keys.account("alice"), ledger_keys.settlement("k")
     others = {
         "ENTRIES#alice then#k:hold": ledger_keys.entry("alice", "then", "k", "hold"),
@@ -41,7 +41,7 @@ def test_the_keys_follow_the_design_and_distinguish_all_row_kinds() -> None:
         assert ledger_keys.is_evidence(row) is row["pk"].startswith("EVIDENCE#")
 
 
-def test_a_key_gives_its_subject_even_with_a_separator_inside() -> None:
+def test_a_keys_subject_is_found_although_it_contains_a_separator() -> None:
     """The sender of a webhook chooses the event's id, which may contain any character."""
     assert ledger_keys.subject(ledger_keys.settlement("k")) == ("SETTLEMENT", "k")
     assert ledger_keys.subject(ledger_keys.event("evt#1")) == ("KYC_EVENT", "evt#1")
@@ -89,7 +89,7 @@ def test_no_customer_can_take_the_name_of_an_internal_account(account: str) -> N
     account=ACCOUNTS | ACCOUNTS.map(accounts.escrow) | st.sampled_from(["fees:EUR", "losses:EUR"]),
     instant=INSTANTS,
 )
-def test_an_entry_is_in_its_accounts_partition_ordered_by_time(
+def test_an_entrys_key_is_its_accounts_partition_and_its_time(
     key: str, account: str, instant: datetime
 ) -> None:
     posted_at = timestamp(instant)
@@ -119,7 +119,7 @@ def test_keys_are_spread_over_all_partitions() -> None:
     assert in_flight == {f"IN_FLIGHT#{shard}" for shard in range(8)}
 
 
-def test_a_limbo_settlement_is_listed_apart_by_its_cases_start() -> None:
+def test_a_settlement_in_limbo_is_indexed_by_its_cases_start() -> None:
     index = ledger_keys.limbo_index("then")
 
     assert index == {"gsi1pk": "LIMBO", "gsi1sk": "then"}

@@ -53,12 +53,12 @@ def fence_of(write: Write) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(KEPT_OUT))
-def test_no_write_but_a_resolution_touches_a_settlement_in_limbo(name: str) -> None:
+def test_only_a_resolution_can_change_a_settlement_in_limbo(name: str) -> None:
     assert not touched(WRITES[name])
 
 
 @pytest.mark.parametrize("name", sorted(KEPT_OUT))
-def test_without_its_fence_each_of_them_would_touch_one(name: str) -> None:
+def test_without_its_fence_a_write_would_change_rows_in_limbo(name: str) -> None:
     mutant = without(WRITES[name], fence_of(WRITES[name]))
 
     rows = touched(mutant)
@@ -74,7 +74,7 @@ OF_NO_SETTLEMENT = {
 """Modules that write no settlement row, or only through another module's builder."""
 
 
-def test_every_kind_of_write_is_examined() -> None:
+def test_the_tests_cover_every_kind_of_write() -> None:
     modules = {module.__name__.rpartition(".")[2] for module in vectors.BUILDERS | vectors.POSTERS}
 
     assert {name.split(".")[0] for name in KEPT_OUT} == modules - OF_NO_SETTLEMENT
@@ -179,7 +179,7 @@ def _words(path: Path) -> set[str]:
         ),
     ],
 )
-def test_only_the_known_modules_know(words: set[str], homes: set[str]) -> None:
+def test_only_the_listed_modules_mention_limbo(words: set[str], homes: set[str]) -> None:
     found = {path.relative_to(PROJECT).as_posix() for path in _sources() if _words(path) & words}
 
     assert found == homes

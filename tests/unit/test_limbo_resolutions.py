@@ -27,7 +27,7 @@ def released() -> Saga:
 
 
 @given(settlement=SETTLEMENTS, where=st.sampled_from(STUCK))
-def test_a_retry_moves_nothing_and_goes_on_to_the_end(
+def test_a_retry_moves_nothing_and_the_reversal_completes(
     settlement: Settlement, where: tuple[Step, Step]
 ) -> None:
     saga = books.stuck(*where, settlement)
@@ -41,9 +41,7 @@ def test_a_retry_moves_nothing_and_goes_on_to_the_end(
 
 
 @given(settlement=SETTLEMENTS, where=st.sampled_from(ACCEPTED))
-def test_a_write_off_makes_the_payer_whole_at_our_cost(
-    settlement: Settlement, where: tuple[Step, Step]
-) -> None:
+def test_a_write_off_repays_the_payer_at_our_cost(settlement: Settlement, where: tuple[Step, Step]) -> None:
     saga = books.stuck(*where, settlement)
     amount, keeper = {Step.FEE: (settlement.fee, "fees:EUR"), Step.RELEASE: (settlement.net, "bob")}[where[1]]
 
@@ -57,7 +55,7 @@ def test_a_write_off_makes_the_payer_whole_at_our_cost(
 
 
 @given(settlement=SETTLEMENTS, where=st.sampled_from([*ACCEPTED, (Step.RELEASE, Step.FEE)]))
-def test_a_completed_settlement_has_the_balances_of_a_settled_one(
+def test_completing_gives_the_balances_of_a_settled_payment(
     settlement: Settlement, where: tuple[Step, Step]
 ) -> None:
     saga = books.stuck(*where, settlement)
@@ -78,7 +76,7 @@ ACCEPTS_NOTHING = "decision: there is no release left that could be accepted; us
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LIMBO])
-def test_a_settlement_out_of_limbo_has_nothing_to_decide(status: Status) -> None:
+def test_a_settlement_outside_limbo_cannot_be_decided(status: Status) -> None:
     state = replace(released().state(), status=status)
 
     for decision in Decision:
@@ -87,7 +85,7 @@ def test_a_settlement_out_of_limbo_has_nothing_to_decide(status: Status) -> None
 
 
 @pytest.mark.parametrize(("last", "step"), [*UNMOVED, *STUCK])
-def test_an_unfit_decision_is_refused_with_a_way_out(last: Step | None, step: Step) -> None:
+def test_an_impossible_decision_is_refused_with_the_alternative(last: Step | None, step: Step) -> None:
     state, refused = books.stuck(last, step).state(), {}
     for decision in Decision:
         try:

@@ -27,7 +27,7 @@ EXPONENTS = pytest.mark.parametrize("exponent", [0, 2, 3])
 
 @EXPONENTS
 @pytest.mark.parametrize("text", NO_AMOUNTS, ids=lambda value: ascii(value)[:20])
-def test_only_a_decimal_string_is_an_amount(text: object, exponent: int) -> None:
+def test_an_amount_must_be_a_decimal_string(text: object, exponent: int) -> None:
     with pytest.raises(ValueError, match=r"^must be a decimal string with .* digits") as refused:
         money.parse(text, exponent)
     assert len(str(refused.value)) < 200
@@ -62,7 +62,7 @@ def test_an_amount_is_read_in_minor_units(text: str, exponent: int, minor: int) 
 
 
 @EXPONENTS
-def test_fifteen_digits_with_the_decimals_are_the_most(exponent: int) -> None:
+def test_an_amount_has_at_most_fifteen_digits(exponent: int) -> None:
     whole = "9" * (15 - exponent)
     full = f"{whole}.{'9' * exponent}" if exponent else whole
 
@@ -75,7 +75,7 @@ def test_fifteen_digits_with_the_decimals_are_the_most(exponent: int) -> None:
 
 @EXPONENTS
 @given(minor=st.integers(0, 10**15 - 1))
-def test_an_amount_survives_the_wire(minor: int, exponent: int) -> None:
+def test_a_rendered_amount_parses_back_to_itself(minor: int, exponent: int) -> None:
     assert money.parse(money.render(minor, exponent), exponent) == minor
 
 
@@ -112,5 +112,5 @@ def test_any_text_is_an_exact_amount_or_is_refused(text: str, exponent: int) -> 
         (-7, 3, "-0.007"),
     ],
 )
-def test_a_change_of_a_balance_keeps_its_sign(minor: int, exponent: int, text: str) -> None:
+def test_a_negative_change_is_rendered_with_its_sign(minor: int, exponent: int, text: str) -> None:
     assert money.render(minor, exponent) == text

@@ -92,7 +92,7 @@ def test_the_functions_use_floats_only_in_the_allowed_statements() -> None:
     assert found == ALLOWED
 
 
-def test_no_code_of_the_functions_imports_a_library_of_floats() -> None:
+def test_no_function_imports_a_floating_point_library() -> None:
     for path in LAMBDAS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -105,10 +105,10 @@ def test_no_code_of_the_functions_imports_a_library_of_floats() -> None:
     ["x = 1.5", "x = 1e3", "x = 2j", "x = a / b", "x /= 2", "x = float(a)", "def f(a: float): pass",
      "x = np.float(a)", "f(map(float, a))", "x = 10 ** -2", "def f(a=0.1): pass"],
 )  # fmt: skip
-def test_this_scan_sees(source: str) -> None:
+def test_the_scan_finds_each_use_of_floats(source: str) -> None:
     assert list(floats(source))
 
 
 @pytest.mark.parametrize("source", ["x = 15", "x = a // b", "x = '1.5 / 2'", "x = 10 ** 2", "x = 10_000"])
-def test_this_scan_lets_pass(source: str) -> None:
+def test_the_scan_accepts_code_without_floats(source: str) -> None:
     assert not list(floats(source))

@@ -39,7 +39,7 @@ def told(config: StageConfig, *, replayed: bool = False, **changes: Any) -> dict
     return outcome.of_state(states.state(**changes), config, replayed=replayed)
 
 
-def test_the_outcome_of_a_fresh_claim_is_the_whole_contract(config: StageConfig) -> None:
+def test_the_outcome_of_a_new_claim_has_all_contract_fields(config: StageConfig) -> None:
     assert told(config) == CONTRACT
 
 
@@ -75,7 +75,9 @@ def test_the_outcome_follows_the_state(
     "labels",
     [{"reference": "R 1"}, {"metadata": {"cart": "c-1"}}, {"reference": "R", "metadata": {"a": "b"}}],
 )
-def test_the_outcome_has_the_callers_own_words(labels: dict[str, Any], config: StageConfig) -> None:
+def test_the_outcome_contains_the_callers_reference_and_metadata(
+    labels: dict[str, Any], config: StageConfig
+) -> None:
     assert told(config, **labels) == CONTRACT | labels
 
     settled = replace(SETTLEMENT, **labels)
@@ -125,7 +127,7 @@ PARTS = {
 @pytest.mark.parametrize("latest", LATEST)
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("status", Status)
-def test_a_new_key_is_told_only_while_payee_has_nothing(
+def test_a_new_key_is_advised_only_while_payee_has_nothing(
     *, status: Status, error: str | None, latest: str, parts: str, config: StageConfig
 ) -> None:
     """Only `next` says whether to pay again."""
@@ -147,7 +149,7 @@ def test_a_new_key_is_told_only_while_payee_has_nothing(
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_program_does_not_undo_a_persons_reversal(status: Status) -> None:
+def test_after_a_persons_reversal_the_advice_is_not_to_repay(status: Status) -> None:
     failure = {"step": "reverse", "error": "ReversalRequested", "cause": "the goods came back (by Ada)"}
 
     told_next = states.next_of(status, failure)
@@ -196,7 +198,7 @@ HALF = "half a \ud800 pair"
 
 
 @pytest.mark.parametrize("cause", [HALF, json.dumps({"errorMessage": HALF})], ids=["alone", "in JSON"])
-def test_half_a_surrogate_pair_is_replaced(cause: str) -> None:
+def test_an_unpaired_surrogate_in_a_failure_is_replaced(cause: str) -> None:
     """Half a pair is legal in JSON but not in UTF-8: DynamoDB would refuse the row."""
     failure = outcome.failure("hold", {"Error": "\udfffBoom", "Cause": cause})
 
@@ -204,7 +206,7 @@ def test_half_a_surrogate_pair_is_replaced(cause: str) -> None:
 
 
 @pytest.mark.parametrize("length", [99, 100, 101, 499, 500, 501, 30_000])
-def test_the_name_of_an_error_and_its_cause_are_bounded(length: int) -> None:
+def test_an_errors_name_and_cause_are_cut(length: int) -> None:
     """A machine's input is not validated first: its error may have any name."""
     text = "x" * length
 

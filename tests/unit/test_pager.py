@@ -40,12 +40,12 @@ def alert_times(pager: PagerConfig) -> Iterator[int]:
     ("number", "hours"),
     [(1, 0.5), (2, 1), (3, 2), (6, 16), (7, 24), (8, 24), (21, 24), (22, 24), (10**9, 24)],
 )
-def test_the_wait_doubles_from_half_an_hour_to_a_day(number: int, hours: float) -> None:
+def test_the_wait_between_alerts_doubles_up_to_a_day(number: int, hours: float) -> None:
     assert PAGER.wait_seconds(number) == hours * 3600
 
 
 @given(again=st.integers(1, DAY), number=st.integers(1, 10**6))
-def test_a_wait_never_shortens_and_never_exceeds_a_day(again: int, number: int) -> None:
+def test_the_wait_between_alerts_never_shortens(again: int, number: int) -> None:
     pager = replace(PAGER, again_after_seconds=again)
 
     wait, following = pager.wait_seconds(number), pager.wait_seconds(number + 1)
@@ -146,7 +146,7 @@ def test_an_alert_has_all_the_facts_of_the_case(config: StageConfig) -> None:
         (replace(CASES[Step.RELEASE], amount=4820), "EUR", "48.20 EUR at risk"),
     ],
 )
-def test_only_a_hold_covered_by_the_escrow_is_safe(
+def test_only_a_hold_that_the_escrow_covers_is_without_risk(
     case: Case, currency: str, risk: str, config: StageConfig
 ) -> None:
     told = alert(config, case, currency=currency)
@@ -167,7 +167,7 @@ def test_an_alert_is_small_plain_json(config: StageConfig) -> None:
     assert len(json.dumps(told)) < 10_000
 
 
-def test_the_pagers_configuration_is_read_as_the_deployment_wrote_it() -> None:
+def test_the_pagers_configuration_is_parsed_strictly() -> None:
     text = '{"runbook": "R", "stack": "s", "again_after_seconds": 60}'
 
     pager = PagerConfig.from_json(text)
@@ -177,7 +177,7 @@ def test_the_pagers_configuration_is_read_as_the_deployment_wrote_it() -> None:
         PagerConfig.from_json(text.replace('"runbook"', '"unknown"'))
 
 
-def test_a_resolutions_notice_has_the_facts_of_its_entry() -> None:
+def test_a_resolutions_notice_contains_the_facts_of_its_evidence() -> None:
     entry = books.stuck(Step.RELEASE, Step.RELEASE).resolve(WRITE_OFF)
 
     assert resolution_notice(SETTLEMENT.key, 1, entry) == {

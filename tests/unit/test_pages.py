@@ -98,7 +98,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert [str(page.relative_to(PROJECT)) for page in PAGES if page not in reached] == []
 
 
-def test_each_test_to_copy_exists() -> None:
+def test_each_test_file_named_in_the_readme_exists() -> None:
     named = re.findall(r"`(test_\w+\.py)`", (PROJECT / "tests/README.md").read_text())
 
     assert len(named) > 10

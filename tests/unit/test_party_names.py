@@ -41,7 +41,7 @@ TRICKY = (
 
 @pytest.mark.parametrize("field", NAMES)
 @pytest.mark.parametrize(("written", "canonical"), SPELLINGS)
-def test_equal_names_in_other_forms_are_stored_equal_and_replayed(
+def test_equal_names_in_other_unicode_forms_are_one_request(
     field: str, written: str, canonical: str, config: StageConfig
 ) -> None:
     """Clients' platforms compose characters differently; the payment is the same."""
@@ -57,13 +57,13 @@ def test_equal_names_in_other_forms_are_stored_equal_and_replayed(
 @pytest.mark.parametrize(
     ("name", "other"), [("Zoë", "Zoe"), ("بی\u200cبی", "بیبی"), ("Å", "A"), ("Ali", "ALI"), ("ﬁ", "fi")]
 )
-def test_names_that_a_reader_tells_apart_are_not_equal(name: str, other: str, config: StageConfig) -> None:
+def test_visibly_different_names_are_different_requests(name: str, other: str, config: StageConfig) -> None:
     one, another = (parse_settlement(VALID | {"payer_name": each}, config) for each in (name, other))
 
     assert one.request_hash != another.request_hash
 
 
-def test_the_length_is_that_of_the_canonical_form(config: StageConfig) -> None:
+def test_a_names_length_is_that_of_its_canonical_form(config: StageConfig) -> None:
     decomposed = unicodedata.normalize("NFD", "ë" * 100)
     assert len(decomposed) == 200
 
@@ -73,7 +73,7 @@ def test_the_length_is_that_of_the_canonical_form(config: StageConfig) -> None:
 
 
 @given(name=st.text(st.sampled_from(TRICKY) | st.characters(), max_size=40))
-def test_the_canonical_form_of_a_name_is_its_own(name: str, config: StageConfig) -> None:
+def test_canonicalising_a_name_twice_changes_nothing_more(name: str, config: StageConfig) -> None:
     """Each state parses the settlement again: another form would be another request."""
     canonical = _canonical_name(name)
 
@@ -103,7 +103,7 @@ def test_the_canonical_form_of_a_name_is_its_own(name: str, config: StageConfig)
     ],
     ids=str,
 )
-def test_a_stage_misses_only_the_names_that_it_requires(
+def test_a_request_lacks_only_the_names_that_its_stage_requires(
     request_: dict[str, Any], missing: list[str], config: StageConfig
 ) -> None:
     required = replace(config, party_names="required")
@@ -116,7 +116,7 @@ def test_a_stage_misses_only_the_names_that_it_requires(
 # Personal data
 
 
-def test_a_name_is_on_the_row_alone(config: StageConfig) -> None:
+def test_a_name_is_stored_only_on_the_settlements_row(config: StageConfig) -> None:
     """An entry never changes, even to erase personal data; an error may quote a settlement."""
     row = claimed(NAMED, config) | {
         "status": Status.LIMBO,

@@ -24,7 +24,7 @@ PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJE
     [(PRODUCTION, DOCSTRING_WORDS_MAX), (TESTS, 36_000), (PAGES, PAGE_WORDS_MAX)],
     ids=["production", "tests", "pages"],
 )
-def test_sentences_are_read_once(files: list[Path], words_max: int) -> None:
+def test_sentences_have_few_hard_words(files: list[Path], words_max: int) -> None:
     counted = count(files)
 
     assert counted.words <= words_max
@@ -39,14 +39,14 @@ def test_a_tests_name_has_at_most_ten_words() -> None:
     assert [name for name in names if name.count("_") > NAME_WORDS_MAX] == []
 
 
-def test_a_clause_used_as_a_noun_is_a_mark(tmp_path: Path) -> None:
+def test_the_counter_marks_a_clause_used_as_noun(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Show what is left.\n```\nwhat is left\n```\n")
 
     assert (count([page]).words, count([page]).marks) == (4, 1)
 
 
-def test_a_docstring_counts_and_other_program_text_does_not(tmp_path: Path) -> None:
+def test_the_counter_reads_docstrings_but_no_other_code(tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text('"""Show what is left."""\nA = "what is left"\n"""That of a name."""\n')
 

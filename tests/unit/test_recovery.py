@@ -67,7 +67,7 @@ def test_a_takeover_follows_from_status_release_deadline_and_review(status: Stat
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_an_execution_starts_with_an_error_only_after_expiry(situation: str) -> None:
+def test_a_takeover_passes_an_error_only_after_expiry(situation: str) -> None:
     error = {
         "processing.overdue": recovery.DEADLINE_PASSED,
         "processing.review_over": recovery.REVIEW_EXPIRED,
@@ -88,7 +88,7 @@ def test_a_resumed_settlement_keeps_the_deadline_that_its_request_named() -> Non
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_only_one_of_two_runs_makes_a_rows_next_owner(situation: str) -> None:
+def test_two_concurrent_runs_make_one_new_owner(situation: str) -> None:
     ledger = in_memory()
     ledger.put(STALLED | SITUATIONS[situation])
     owners = []
@@ -106,7 +106,7 @@ def test_only_one_of_two_runs_makes_a_rows_next_owner(situation: str) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.PROCESSING, Status.COMPENSATING, Status.LIMBO])
-def test_a_settlement_without_an_index_entry_is_not_taken_over(status: Status) -> None:
+def test_a_settlement_without_an_index_entry_is_malformed(status: Status) -> None:
     unlisted = replace(SettlementState.from_row(stalled(status=status)), listed_at=None)
 
     with pytest.raises(MalformedRow, match=rf"^{SETTLEMENT.key}: is {status}, but has no place"):
@@ -150,14 +150,14 @@ def test_the_next_look_comes_no_later_than_a_future_deadline(
 
 
 @pytest.mark.parametrize("deadline_at", [AFTER, AT, BEFORE])
-def test_the_deadline_does_not_hasten_a_released_settlements_next_look(deadline_at: str) -> None:
+def test_the_deadline_does_not_shorten_the_next_look_after_release(deadline_at: str) -> None:
     row = stalled(deadline_at=deadline_at, **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}))
 
     assert seconds_to_next_look(take_over(row).write, row) == 60
 
 
 @pytest.mark.parametrize(("more", "seconds"), [((), 900), ((60,), 60)])
-def test_a_row_that_cannot_be_processed_is_deferred(more: tuple[int, ...], seconds: int) -> None:
+def test_a_malformed_row_is_deferred(more: tuple[int, ...], seconds: int) -> None:
     row = stalled(status="unknown")
 
     after = applied(recovery.defer_unprocessable(PLACE, NOW, *more), row)
@@ -205,7 +205,7 @@ def test_a_settlement_reached_too_late_resumes_with_its_remaining_time(seconds: 
     ],
     ids=["named", "in review", "expired", "due too late", "due at its end", "being reversed", "released"],
 )
-def test_no_deadline_waits_that_recovery_has_not_missed(changes: Row, expected: Action) -> None:
+def test_a_deadline_is_extended_only_if_recovery_missed_it(changes: Row, expected: Action) -> None:
     """A requested deadline is a promise to the caller, and after a review nothing is left to resume."""
     row = missed() | changes
 
@@ -215,7 +215,7 @@ def test_no_deadline_waits_that_recovery_has_not_missed(changes: Row, expected: 
     assert applied(found.write, row)["deadline_at"] == AT
 
 
-def test_a_deadline_that_leaves_enough_time_does_not_wait() -> None:
+def test_a_deadline_with_enough_time_left_is_not_extended() -> None:
     row = missed()
 
     after = applied(take_over(row, NOW - timedelta(seconds=30, milliseconds=1)).write, row)
@@ -223,7 +223,7 @@ def test_a_deadline_that_leaves_enough_time_does_not_wait() -> None:
     assert (after["deadline_at"], after.get("deadline_extended_at")) == (AT, None)
 
 
-def test_slow_recovery_extends_a_deadline_a_bounded_number_of_times() -> None:
+def test_slow_recovery_extends_a_deadline_at_most_four_times() -> None:
     """The remaining time to settle shrinks by the pause before each look and is never restored."""
     ledger, now, left, extended = in_memory(), NOW, [], 0
     row: Row = missed()
@@ -240,7 +240,7 @@ def test_slow_recovery_extends_a_deadline_a_bounded_number_of_times() -> None:
     assert left == [timedelta(seconds=seconds) for seconds in (540, 420, 180, 0)]
 
 
-def test_a_settlement_given_back_waits_for_no_delay_twice() -> None:
+def test_a_settlement_that_could_not_start_is_extended_only_once() -> None:
     """Its next owner could not be started, so it stays due; the deadline has already waited."""
     ledger = in_memory()
     ledger.put(missed())
@@ -256,7 +256,7 @@ def test_a_settlement_given_back_waits_for_no_delay_twice() -> None:
     assert after.deadline_at == timestamp(then + timedelta(minutes=10))
 
 
-def test_a_clock_behind_the_last_extension_moves_no_deadline_back() -> None:
+def test_a_slow_clock_does_not_move_an_extended_deadline_back() -> None:
     row = missed(deadline_extended_at=AFTER)
 
     after = applied(take_over(row).write, row)
@@ -270,7 +270,7 @@ def test_a_clock_behind_the_last_extension_moves_no_deadline_back() -> None:
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("at", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("recover_at", [None, BEFORE, AT, AFTER])
-def test_a_settlement_is_due_by_its_row_despite_index_lag(
+def test_a_settlement_is_due_by_its_row_not_the_index(
     recover_at: str | None, at: str, status: Status
 ) -> None:
     """In LIMBO the sort key is the start of the case, so an attribute holds the time of the next look."""
@@ -289,6 +289,6 @@ def test_an_age_is_in_whole_seconds_and_never_negative(away: int, seconds: int) 
     assert (type(age), age) == (int, seconds)
 
 
-def test_a_settlement_is_in_flight_since_claim_or_last_restart() -> None:
+def test_the_age_in_flight_counts_from_claim_or_restart() -> None:
     assert recovery.in_flight_since(SettlementState.from_row(STALLED)) == LISTED
     assert recovery.in_flight_since(SettlementState.from_row(STALLED | {"in_flight_since": AT})) == AT

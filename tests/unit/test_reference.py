@@ -14,7 +14,7 @@ def test_the_tables_of_a_reference_page_match_the_code(page: Path) -> None:
     assert page.read_text() == generate.rendered(page), "run `make reference`, and read the changed tables"
 
 
-def test_each_table_has_its_place_on_a_page() -> None:
+def test_each_table_is_placed_on_a_page() -> None:
     places = "".join(page.read_text() for page in generate.PAGES)
 
     assert {name for name in generate.TABLES if f"<!-- table: {name} -->" not in places} == set()

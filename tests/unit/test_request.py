@@ -106,7 +106,7 @@ def short(value: object) -> str:
 @pytest.mark.parametrize(
     ("field", "value"), [(field, value) for field in REFUSED for value in REFUSED[field][0]], ids=short
 )
-def test_a_field_with_another_value_is_refused_without_repeating_it(
+def test_an_invalid_field_is_refused_without_repeating_its_value(
     field: str, value: object, config: StageConfig
 ) -> None:
     """The message goes into logs, causes and the dead-letter queue, which must hold no name or amount."""
@@ -141,9 +141,7 @@ DEEP = json.loads("[" * 900 + "]" * 900)
 
 
 @pytest.mark.parametrize("value", [*NO_REFERENCES, DEEP, {"a": DEEP}, float("inf")], ids=short)
-def test_a_member_with_another_value_is_refused_without_repeating_it(
-    value: object, config: StageConfig
-) -> None:
+def test_invalid_metadata_is_refused_without_repeating_its_value(value: object, config: StageConfig) -> None:
     metadata = {"shop": "web", "cart": value}
 
     assert refusal(VALID | {"metadata": metadata}, config) == f"metadata.cart: {LABEL}"
@@ -162,7 +160,7 @@ def test_a_member_with_another_value_is_refused_without_repeating_it(
     ],
     ids=short,
 )
-def test_a_misnamed_member_is_refused_in_a_printable_message(
+def test_an_invalid_metadata_name_is_refused_in_printable_text(
     name: str, shown: str, config: StageConfig
 ) -> None:
     message = refusal(VALID | {"metadata": {name: "x"}}, config)
@@ -171,7 +169,7 @@ def test_a_misnamed_member_is_refused_in_a_printable_message(
     assert message.isprintable()
 
 
-def test_a_few_faulty_members_are_named_and_the_others_counted(config: StageConfig) -> None:
+def test_only_a_few_faults_of_metadata_are_named(config: StageConfig) -> None:
     message = refusal(VALID | {"metadata": {f"cart {number}": None for number in range(8)}}, config)
 
     assert message.count("metadata.cart ") == 5
@@ -191,7 +189,7 @@ def test_a_few_faulty_members_are_named_and_the_others_counted(config: StageConf
     ],
     ids=short,
 )
-def test_metadata_is_bounded_as_a_whole(metadata: dict[str, str], size: int, config: StageConfig) -> None:
+def test_the_size_of_metadata_is_limited(metadata: dict[str, str], size: int, config: StageConfig) -> None:
     kept = {name: unicodedata.normalize("NFC", value) for name, value in metadata.items()}
     assert len(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()) == size
 
@@ -221,7 +219,7 @@ def test_a_fee_is_less_than_the_amount(fee: str, minor: int | None, config: Stag
         assert parse_request(VALID | {"fee": fee}, config).fee == minor
 
 
-def test_payer_and_payee_are_two_accounts(config: StageConfig) -> None:
+def test_payer_and_payee_must_be_different(config: StageConfig) -> None:
     assert refusal(VALID | {"payee": "alice"}, config) == "payee: must be another account than the payer's"
 
 
@@ -302,9 +300,7 @@ def test_a_valid_request_with_or_without_fee_is_accepted_unchanged(config: Stage
 @pytest.mark.parametrize(
     "raw", [None, {}, VALID | {"amount": 48.2}, VALID | {"owner": "x"}, WITHOUT_FEE], ids=short
 )
-def test_a_claimed_settlement_passes_request_checks_and_names_its_fee(
-    raw: object, config: StageConfig
-) -> None:
+def test_a_claimed_settlement_must_name_its_fee(raw: object, config: StageConfig) -> None:
     message = "^fee: missing; a claimed settlement names its fee$" if raw is WITHOUT_FEE else ": "
 
     with pytest.raises(InvalidRequest, match=message):
@@ -319,11 +315,11 @@ def test_a_claimed_settlement_passes_request_checks_and_names_its_fee(
 SOURCE = "arn:aws:states:eu-west-1:123456789012:execution:machine:name"
 
 
-def test_a_stage_that_requires_a_key_mints_none(config: StageConfig) -> None:
+def test_no_key_is_minted_if_the_stage_requires_one(config: StageConfig) -> None:
     assert with_minted_key(WITHOUT_KEY, SOURCE, config) is WITHOUT_KEY
 
 
-def test_an_optional_key_is_derived_from_the_calls_origin(optional: StageConfig) -> None:
+def test_an_optional_key_is_derived_from_the_execution(optional: StageConfig) -> None:
     one, again, other = (
         with_minted_key(WITHOUT_KEY, source, optional) for source in (SOURCE, SOURCE, "else")
     )
@@ -339,7 +335,7 @@ def test_an_optional_key_is_derived_from_the_calls_origin(optional: StageConfig)
 @pytest.mark.parametrize(
     "raw", [*(VALID | {"key": key} for key in (VALID["key"], None, "", 7)), None, [], "text", 7], ids=short
 )
-def test_a_named_key_is_kept_and_only_objects_get_one(raw: object, optional: StageConfig) -> None:
+def test_a_key_is_minted_only_for_an_object_without_one(raw: object, optional: StageConfig) -> None:
     assert with_minted_key(raw, SOURCE, optional) is raw
 
 

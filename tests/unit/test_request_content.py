@@ -58,7 +58,7 @@ def test_the_hash_of_a_request_never_changes(
     ],
     ids=str,
 )
-def test_a_settlement_survives_the_wire_its_row_and_its_tombstone(
+def test_a_settlement_reads_back_equal_from_wire_row_and_tombstone(
     changes: dict[str, Any], config: StageConfig
 ) -> None:
     request = VALID | changes
@@ -92,7 +92,7 @@ def test_a_settlement_survives_the_wire_its_row_and_its_tombstone(
     ],
     ids=str,
 )
-def test_another_deadline_name_or_label_conflicts_even_as_stage_default(
+def test_another_deadline_name_or_reference_is_a_conflict(
     first: dict[str, Any], second: dict[str, Any], config: StageConfig
 ) -> None:
     for one, other in ((first, second), (second, first)):
@@ -109,7 +109,7 @@ def test_another_deadline_name_or_label_conflicts_even_as_stage_default(
     tenths=st.integers(0, 9),
     order=st.permutations(list(VALID)),
 )
-def test_neither_zeros_nor_the_order_of_fields_make_another_request(
+def test_trailing_zeros_and_field_order_do_not_change_the_request(
     money: tuple[str, int], tenths: int, order: list[str], config: StageConfig
 ) -> None:
     """Covers the largest amounts, of 15 digits including decimals."""
@@ -141,7 +141,7 @@ SETTLEMENTS = st.builds(
 @given(
     one=SETTLEMENTS, other=SETTLEMENTS, field=st.sampled_from([field.name for field in fields(Settlement)])
 )
-def test_a_difference_in_any_field_makes_another_request(
+def test_a_difference_in_any_field_changes_the_requests_hash(
     one: Settlement, other: Settlement, field: str
 ) -> None:
     changed = replace(one, **{field: getattr(other, field)})
@@ -149,7 +149,7 @@ def test_a_difference_in_any_field_makes_another_request(
     assert (changed.request_hash == one.request_hash) == (asdict(changed) == asdict(one))
 
 
-def test_characters_moved_to_the_next_field_make_another_request(settlement: Settlement) -> None:
+def test_moving_characters_to_another_field_changes_the_requests_hash(settlement: Settlement) -> None:
     shifted = replace(settlement, payer="alic", payee="ebob")
     swapped = replace(settlement, payer=settlement.payee, payee=settlement.payer)
 
@@ -168,7 +168,7 @@ def test_characters_moved_to_the_next_field_make_another_request(settlement: Set
     ],
     ids=ascii,
 )
-def test_member_order_and_surrounding_spaces_make_no_other_request(
+def test_metadata_order_and_outer_spaces_do_not_change_the_request(
     other: dict[str, Any], config: StageConfig
 ) -> None:
     state = SettlementState.from_row(claimed(LABELLED, config))
@@ -181,7 +181,7 @@ def test_metadata_without_members_is_none(config: StageConfig) -> None:
     assert "metadata" not in claimed(VALID | {"metadata": {}}, config)
 
 
-def test_the_callers_own_words_are_shown_by_no_representation(config: StageConfig) -> None:
+def test_no_representation_shows_the_callers_reference_or_metadata(config: StageConfig) -> None:
     settlement = parse_settlement(LABELLED, config)
 
     for shown in (repr(parse_request(LABELLED, config)), repr(settlement), str(settlement)):
@@ -205,7 +205,7 @@ def test_the_deadline_counts_from_the_claim(
 
 
 @pytest.mark.parametrize(("recover_after", "listed"), [(29, "29.123Z"), (30, "30.123Z"), (31, "30.123Z")])
-def test_a_deadline_before_the_first_look_becomes_the_listing_time(
+def test_a_deadline_before_the_first_look_is_indexed_instead(
     recover_after: int, listed: str, config: StageConfig
 ) -> None:
     row = claimed(VALID | {"deadline_seconds": 30}, replace(config, recover_after_seconds=recover_after))
@@ -217,7 +217,7 @@ def test_a_deadline_before_the_first_look_becomes_the_listing_time(
     "change", [{"deadline_seconds": 31}, {"recover_after_seconds": 601}, {"party_names": "required"}], ids=str
 )
 @pytest.mark.parametrize("seconds", [30, 600, 86_400])
-def test_no_new_stage_configuration_strands_a_settlement_in_flight(
+def test_changed_stage_settings_never_refuse_a_claimed_settlement(
     seconds: int, change: dict[str, Any], config: StageConfig
 ) -> None:
     """Each step validates its settlement again: a refused one could not even be reversed."""

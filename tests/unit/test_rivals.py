@@ -46,12 +46,12 @@ def attempt(storm: Storm, step: Step, send: Callable[[], object]) -> None:
     storm.answered(step)
 
 
-def test_a_seed_has_one_life() -> None:
+def test_a_seed_always_draws_the_same_life() -> None:
     assert [draw(seed) for seed in range(1, 501)] == LIVES
     assert len({str(one.lines()) for one in LIVES}) > 250
 
 
-def test_the_lives_have_each_kind_of_fault_at_each_step() -> None:
+def test_the_drawn_lives_contain_each_fault_at_each_step() -> None:
     met = Counter((step, kind) for one in LIVES for (step, _), kind in one.faults.items())
     steps = (Step.HOLD, Step.VERIFY, Step.RELEASE, Step.FEE, Step.VOID)
 
@@ -59,7 +59,7 @@ def test_the_lives_have_each_kind_of_fault_at_each_step() -> None:
     assert min(met.values()) >= 10
 
 
-def test_the_lives_have_each_reason_and_failure_of_a_reversal() -> None:
+def test_the_drawn_lives_contain_each_kind_of_reversal() -> None:
     assert {one.payee_closed_from for one in LIVES} == {0, 1, 2}
     assert {one.is_rejected for one in LIVES} == {False, True}
     reversed_ones = [one for one in LIVES if one.is_rejected or one.payee_closed_from]
@@ -71,7 +71,7 @@ def test_the_lives_have_each_reason_and_failure_of_a_reversal() -> None:
     ("kind", "error", "commits"),
     [(Kind.LOST, Broken, True), (Kind.DIES_BEFORE, Died, False), (Kind.DIES_AFTER, Died, True)],
 )
-def test_a_fault_ends_one_try_before_or_after_its_write(
+def test_a_fault_ends_an_attempt_before_or_after_its_write(
     kind: Kind, error: type[BaseException], commits: bool
 ) -> None:
     sent: list[str] = []
@@ -84,7 +84,7 @@ def test_a_fault_ends_one_try_before_or_after_its_write(
     assert sent == (["first", "second"] if commits else ["second"])
 
 
-def test_a_late_write_arrives_after_the_next_tries_success() -> None:
+def test_a_late_write_arrives_after_the_next_attempts_success() -> None:
     sent: list[str] = []
     world = storm(life((Step.HOLD, 1, Kind.LATE)))
 
@@ -96,7 +96,7 @@ def test_a_late_write_arrives_after_the_next_tries_success() -> None:
 
 
 @pytest.mark.parametrize("has_reversal", [True, False])
-def test_a_later_write_waits_for_the_reversal_or_the_end(has_reversal: bool) -> None:
+def test_a_very_late_write_arrives_after_the_reversal(has_reversal: bool) -> None:
     sent: list[str] = []
     world = storm(life((Step.HOLD, 1, Kind.LATE_REVERSAL)))
 
@@ -124,7 +124,7 @@ def test_the_payees_account_is_closed_until_the_reversal_has_begun() -> None:
 
 
 @pytest.mark.parametrize("step", sorted(REVERSALS))
-def test_a_reversal_is_refused_for_its_first_tries(step: Step) -> None:
+def test_a_reversal_is_refused_for_the_given_number_of_attempts(step: Step) -> None:
     world, sent = storm(life(reversal_refused=2)), list[str]()
 
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_the_verdict_follows_from_the_balances(
     assert judge(End(moved, "any report", is_paged)) is verdict
 
 
-def test_each_figure_of_a_fault_has_its_first_seed() -> None:
+def test_each_count_of_a_fault_shows_its_first_seed() -> None:
     ends = {
         verdict: End(SETTLED, "", is_paged=verdict is Verdict.RIGHT)
         for verdict in (Verdict.RIGHT, Verdict.DOUBLED)

@@ -29,11 +29,11 @@ CUT_OFF = {"Error": "Sandbox.Timedout", "Cause": "Task timed out"}
 # Complete
 
 
-def test_the_table_has_each_step_in_commit_order() -> None:
+def test_the_saga_table_lists_the_steps_in_order() -> None:
     assert list(SAGA) == list(Step)
 
 
-def test_a_name_of_a_step_has_no_other() -> None:
+def test_no_two_steps_share_a_name() -> None:
     named = [facts.event for facts in SAGA.values()] + [facts.state for facts in SAGA.values()]
     named += [name for facts in SAGA.values() if facts.moves for name in facts.moves[-2:]]
 
@@ -65,7 +65,7 @@ def run(folder: Path, *command: str) -> str:
     return ended.stdout + ended.stderr if ended.returncode else ""
 
 
-def test_a_step_without_a_row_fails_import_and_type_check(tmp_path: Path) -> None:
+def test_a_step_without_a_saga_row_fails_import_and_typecheck(tmp_path: Path) -> None:
     folder = with_another_step(tmp_path)
 
     assert "KeyError: <Step.NEW: 'new'>" in run(folder, "-c", "import settlement.core.model.saga")
@@ -83,7 +83,7 @@ def stopped_at(step: Step) -> dict[str, str]:
     return compensation.failure_of(state, CUT_OFF)
 
 
-def test_a_cut_off_is_told_by_the_interrupted_steps_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_off_step_is_reported_by_its_saga_row(monkeypatch: pytest.MonkeyPatch) -> None:
     told = replace(SAGA[Step.RELEASE], cut_off=(StoreUnavailable, "release: no answer in time"))
     monkeypatch.setitem(SAGA, Step.RELEASE, told)
 
@@ -103,7 +103,7 @@ def test_a_cut_off_from_verify_on_blames_the_provider() -> None:
 # Movements
 
 
-def test_what_moves_no_money_has_no_transfer() -> None:
+def test_a_step_that_moves_no_money_has_no_transfer() -> None:
     with pytest.raises(ValueError, match="verify moves no money"):
         Transfer.of(SETTLEMENT, Step.VERIFY)
 
@@ -146,7 +146,7 @@ def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
     } == legal._TAKEN
 
 
-def test_a_steps_layout_needs_a_part_keeping_it_on_rows() -> None:
+def test_no_step_is_newer_than_the_layout_of_parts() -> None:
     """A reversal in part and the migration of parts replace the row's layout.
 
     If the step's layout is later than theirs, they must keep it, or an old row would seem to lack the step.
@@ -155,12 +155,12 @@ def test_a_steps_layout_needs_a_part_keeping_it_on_rows() -> None:
 
 
 @pytest.mark.usefixtures("verified_since_the_second_layout")
-def test_a_claim_names_the_layout_of_the_stages_newest_step() -> None:
+def test_a_claim_names_its_row_layout_if_later_steps_exist() -> None:
     assert row_of(claimed(2))["layout"] == 2
     assert "layout" not in row_of(claimed(1))
 
 
-def test_a_claim_names_no_layout_without_a_later_step() -> None:
+def test_a_claim_names_no_row_layout_without_later_steps() -> None:
     assert "layout" not in row_of(claimed(2))
 
 
@@ -180,7 +180,7 @@ def test_a_row_older_than_a_step_settles_without_it() -> None:
 
 
 @pytest.mark.usefixtures("verified_since_the_second_layout")
-def test_a_row_of_the_steps_layout_does_not_skip_it() -> None:
+def test_a_row_with_the_steps_layout_must_commit_the_step() -> None:
     saga = claimed(2)
 
     assert saga.state().following is Step.VERIFY

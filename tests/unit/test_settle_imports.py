@@ -130,7 +130,7 @@ def test_a_module_of_the_command_imports_only_allowed_parts(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", REACHES)
-def test_only_named_parts_import_a_package_that_reaches_out(package: str) -> None:
+def test_only_listed_modules_import_packages_that_reach_outside(package: str) -> None:
     users = {
         name
         for name in OPERATING
@@ -142,5 +142,5 @@ def test_only_named_parts_import_a_package_that_reaches_out(package: str) -> Non
     assert all(named), "each of the named modules uses it"
 
 
-def test_no_module_is_part_of_a_circle_of_imports() -> None:
+def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter({name: set(_imported(name)) for name in MODULES}).prepare()

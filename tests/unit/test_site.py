@@ -46,7 +46,7 @@ def test_each_page_is_in_the_navigation_once() -> None:
     assert listed == Counter(str(page.relative_to(PROJECT)) for page in PAGES)
 
 
-def test_a_made_page_follows_its_overview() -> None:
+def test_a_generated_page_follows_its_overview_in_the_navigation() -> None:
     made = {"docs/contracts/README.md": ["made.md"], "docs/reference/README.md": ["last.md"]}
 
     listed = list(paths(navigation.navigation(made)))
@@ -55,7 +55,7 @@ def test_a_made_page_follows_its_overview() -> None:
     assert listed[listed.index("docs/glossary.md") + 1] == "last.md"
 
 
-def test_a_page_that_no_map_lists_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_no_overview_lists_still_appears(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {*navigation.pages(), "docs/new/page.md"}
     monkeypatch.setattr(navigation, "pages", lambda: pages)
 
@@ -94,7 +94,7 @@ def test_a_contract_page_has_each_operation_and_message(contract: Path) -> None:
 
 
 @each_contract
-def test_each_link_of_a_contract_page_leads_to_a_contract(contract: Path) -> None:
+def test_each_link_on_a_contracts_page_can_be_resolved(contract: Path) -> None:
     page = page_of(contract)
     headings = {re.sub(r"[`.]", "", line).lower() for line in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}
 
@@ -103,7 +103,7 @@ def test_each_link_of_a_contract_page_leads_to_a_contract(contract: Path) -> Non
         assert not anchor or file or anchor in headings
 
 
-def test_types_are_told_in_words(tmp_path: Path) -> None:
+def test_a_contracts_types_are_shown_in_words(tmp_path: Path) -> None:
     schema = {
         "title": "A",
         "description": "B.",

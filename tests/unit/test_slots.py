@@ -66,7 +66,7 @@ def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(UPDATES))
-def test_the_escrow_changes_exactly_with_a_slot(name: str) -> None:
+def test_the_escrow_changes_exactly_when_a_slot_is_written(name: str) -> None:
     """Any other movement would have no record against its repetition."""
     write = built(name)
     moves = "escrow = escrow + :change" in write.parameters["UpdateExpression"]

@@ -13,12 +13,12 @@ from settlement.core.model.stage_config import StageConfig
 AMOUNTS = st.integers(1, 10**15 - 1)
 
 
-def test_a_configuration_survives_the_environment(config: StageConfig) -> None:
+def test_a_configuration_reads_back_equal_from_json(config: StageConfig) -> None:
     assert StageConfig.from_json(json.dumps(asdict(config))) == config
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES))
-def test_functions_read_the_whole_configuration_of_every_stage(stage: str) -> None:
+def test_the_functions_can_parse_every_stages_configuration(stage: str) -> None:
     written = json.loads(STAGES[stage].stage_config)
     config = StageConfig.from_json(STAGES[stage].stage_config)
     numbers = [*config.currencies.values(), *config.highest_balances.values(), config.fee_basis_points]
@@ -63,7 +63,7 @@ def test_the_scheduled_fee_is_within_the_bounds_of_the_clients(
     assert replace(clients, fee="schedule").fee_bounds(amount) == (clients.scheduled_fee(amount),) * 2
 
 
-def test_an_unknown_fee_rule_of_a_later_release_is_strict(config: StageConfig) -> None:
+def test_an_unknown_fee_rule_allows_only_the_scheduled_fee(config: StageConfig) -> None:
     unknown = replace(config, fee="tiers")
 
     assert unknown.fee_bounds(4820) == (48, 48)
@@ -73,12 +73,12 @@ def test_an_unknown_fee_rule_of_a_later_release_is_strict(config: StageConfig) -
     ("text", "error"),
     [("{}", TypeError), ('{"currencies":{}}', TypeError), ("[]", AttributeError), ("null", AttributeError)],
 )
-def test_a_function_does_not_start_on_an_incomplete_configuration(text: str, error: type[Exception]) -> None:
+def test_an_incomplete_configuration_is_refused(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         StageConfig.from_json(text)
 
 
-def test_a_function_reads_the_previous_and_the_next_releases_configuration(config: StageConfig) -> None:
+def test_a_configuration_of_the_neighbouring_releases_can_be_read(config: StageConfig) -> None:
     """Either side may be ahead during a deployment; no payment waits for that."""
     newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
 

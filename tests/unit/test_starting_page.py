@@ -40,12 +40,12 @@ def test_the_page_shows_the_examples_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_fits_on_a_screen(name: str) -> None:
+def test_each_example_has_at_most_fifty_lines(name: str) -> None:
     assert len(EXAMPLES[name].splitlines()) <= 50
 
 
 @pytest.mark.parametrize("way", GRANTED)
-def test_a_way_of_starting_needs_its_actions_and_no_others(way: str) -> None:
+def test_each_way_of_starting_has_exactly_its_needed_permissions(way: str) -> None:
     (policy,) = (json.loads(block) for block in blocks(section(way), "json"))
 
     granted = {(each["Action"], each["Resource"]) for each in policy["Statement"]}
@@ -60,7 +60,7 @@ def test_the_page_explains_every_status() -> None:
 
 
 @pytest.mark.parametrize("example", ["express.py", "standard.py"])
-def test_an_examples_final_errors_are_those_of_a_refused_request(example: str) -> None:
+def test_each_example_treats_exactly_refused_requests_as_final(example: str) -> None:
     final = {InvalidRequest.__name__, IdempotencyConflict.__name__}
 
     (named,) = re.findall(r"if error in \((.*?)\):", EXAMPLES[example])
@@ -76,15 +76,15 @@ def test_the_page_explains_every_end_of_an_execution() -> None:
     assert {*refusals, *fixed, "States.Timeout", "ExecutionAlreadyExists"} <= rows("What the answer means")
 
 
-def test_the_page_names_the_executions_that_are_the_stacks_own() -> None:
+def test_the_page_lists_the_execution_names_reserved_by_the_stack() -> None:
     assert [name for name in RESERVED if f"`<key>{name}`" not in PAGE] == []
 
 
-def test_the_page_names_no_machine_account_or_address() -> None:
+def test_the_page_contains_no_account_address_or_local_path() -> None:
     assert not re.findall(r"\d{12}|https?://|127\.0\.0\.1|/(?:work|tmp)/", PAGE)
 
 
-def test_the_embedded_aws_prints_everything_that_the_examples_read() -> None:
+def test_local_env_prints_every_variable_that_the_examples_read() -> None:
     outputs = {
         "SettlementExpressArn": "x",
         "SettlementStandardArn": "s",

@@ -96,14 +96,14 @@ def column(field: str) -> str:
     return {"listed_at": "gsi1sk", "parts": "reversals_in_part"}.get(field, field)
 
 
-def test_a_first_layout_row_counts_parts_under_their_first_name() -> None:
+def test_a_first_layout_row_reads_as_the_same_state() -> None:
     first = without(without(FULL, "reversals_in_part"), "layout") | {"parts": 4}
 
     assert SettlementState.from_row(first) == SettlementState.from_row(FULL)
 
 
 @pytest.mark.parametrize("layout", [0, -1, 3])
-def test_a_layout_unknown_to_this_release_is_not_read(layout: int) -> None:
+def test_a_row_of_a_newer_layout_is_refused(layout: int) -> None:
     with pytest.raises(MalformedRow, match=f": has layout {layout}, and this release reads up to 2$"):
         SettlementState.from_row(FULL | {"layout": layout})
 
@@ -116,7 +116,7 @@ def test_an_attribute_that_comes_later_may_be_missing(field: str) -> None:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-def test_a_step_without_its_time_is_uncommitted_or_unreversed(slot: str) -> None:
+def test_a_missing_time_means_an_uncommitted_or_unreversed_step(slot: str) -> None:
     step, undone = Step(slot.partition("_")[0]), slot.endswith("_reversed_at")
     full = SettlementState.from_row(FULL)
     kept = {name: at for name, at in (full.reversed if undone else full.steps).items() if name != step}
@@ -134,7 +134,7 @@ def test_an_optional_field_of_the_request_may_be_missing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_an_attribute_of_every_row_must_not_be_missing(name: str) -> None:
+def test_a_row_lacking_a_required_attribute_is_malformed(name: str) -> None:
     with pytest.raises(MalformedRow, match=f"^{without(FULL, name).get('pk')}: has no attribute '{name}'$"):
         SettlementState.from_row(without(FULL, name))
 
@@ -147,7 +147,7 @@ def test_an_unknown_status_is_refused(status: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted((FULL | ACCOUNT).keys() - NOT_READ))
-def test_a_mistyped_attribute_is_refused_without_naming_an_account(name: str) -> None:
+def test_an_attribute_of_the_wrong_type_is_malformed(name: str) -> None:
     """Messages go into logs, causes and outcomes, which may show only the account's kind."""
     of_account = name in ACCOUNT.keys() - FULL.keys()
     row, subject = (ACCOUNT, "ACCOUNT") if of_account else (FULL, FULL["pk"])
@@ -211,7 +211,7 @@ def test_a_settlement_is_released_once_its_release_has_committed(committed: int)
     assert states.state(**slots(list(Step)[:committed])).is_released is (committed >= 3)
 
 
-def test_a_settlement_is_in_review_or_expired_by_its_attributes() -> None:
+def test_review_and_expiry_are_read_from_their_attributes() -> None:
     assert states.state(review=VERDICT.reference).is_in_review is True
     assert states.state(verdict="APPROVED").is_in_review is False
     assert states.state(expired_at="then").is_expired is True
@@ -222,7 +222,7 @@ def test_a_settlement_is_in_review_or_expired_by_its_attributes() -> None:
 @pytest.mark.parametrize(
     ("resolutions", "number"), [({}, 1), ({"resolutions": 0}, 1), ({"resolutions": 2}, 3)]
 )
-def test_the_number_of_a_case_counts_the_closed_ones(resolutions: dict[str, Any], number: int) -> None:
+def test_a_cases_number_is_one_more_than_the_closed_cases(resolutions: dict[str, Any], number: int) -> None:
     assert states.state(**resolutions).case_number == number
 
 
@@ -239,13 +239,13 @@ def test_the_number_of_a_case_counts_the_closed_ones(resolutions: dict[str, Any]
         (tuple(Step), ("fee", "release", "hold"), []),
     ],
 )
-def test_committed_money_steps_are_unreversed_until_reversed(
+def test_unreversed_lists_the_committed_money_steps_not_yet_reversed(
     steps: tuple[str, ...], reversed_: tuple[str, ...], unreversed: list[str]
 ) -> None:
     assert states.state(**slots(steps, reversed_)).unreversed == unreversed
 
 
-def test_the_rows_hash_decides_whether_a_request_is_the_same() -> None:
+def test_a_request_is_the_same_if_its_hash_is() -> None:
     assert states.state(amount=1).same_request(SETTLEMENT) is True
     assert states.state(request_hash="another").same_request(SETTLEMENT) is False
 
@@ -262,12 +262,12 @@ def test_an_account_is_read_from_its_row() -> None:
 
 
 @pytest.mark.parametrize(("name", "question"), [("frozen_at", "is_frozen"), ("closed_at", "is_closed")])
-def test_an_account_is_frozen_or_closed_by_its_attribute(name: str, question: str) -> None:
+def test_an_attribute_marks_an_account_as_frozen_or_closed(name: str, question: str) -> None:
     assert getattr(AccountState.from_row(ACCOUNT), question) is True
     assert getattr(AccountState.from_row(without(ACCOUNT, name)), question) is False
 
 
-def test_an_accounts_wire_state_has_only_its_set_times(config: StageConfig) -> None:
+def test_an_accounts_rendered_state_has_only_the_times_set(config: StageConfig) -> None:
     state = AccountState.from_row(without(ACCOUNT, "frozen_at"))
 
     assert state.to_wire(config) == {
@@ -283,12 +283,12 @@ def test_an_accounts_wire_state_has_only_its_set_times(config: StageConfig) -> N
 @pytest.mark.parametrize(
     ("name", "subject"), [("pk", "None"), ("available", "ACCOUNT"), ("currency", "ACCOUNT")]
 )
-def test_an_account_has_a_name_a_balance_and_a_currency(name: str, subject: str) -> None:
+def test_an_account_lacking_a_required_attribute_is_malformed(name: str, subject: str) -> None:
     with pytest.raises(MalformedRow, match=f"^{subject}: has no attribute '{name}'$"):
         AccountState.from_row(without(ACCOUNT, name))
 
 
-def test_a_name_is_the_whole_key_after_the_first_separator() -> None:
+def test_a_name_in_a_key_may_contain_the_separator() -> None:
     assert SettlementState.from_row(FULL | {"pk": "SETTLEMENT#a#b"}).key == "a#b"
     assert AccountState.from_row(ACCOUNT | {"pk": "ACCOUNT#a#b"}).account == "a#b"
 
@@ -301,5 +301,5 @@ def test_a_name_is_the_whole_key_after_the_first_separator() -> None:
     [None, FULL, ACCOUNT, entries.evidence(SETTLEMENT, "reverse", ORDER.record(), NOW).parameters["Item"]],
     ids=["no row", "settlement", "account", "entry"],
 )
-def test_a_refusal_gets_the_same_state_in_tests_and_store(row: Row | None) -> None:
+def test_tests_and_store_parse_a_conflicting_row_alike(row: Row | None) -> None:
     assert states.found(row) == dynamodb._state(to_wire(row) if row else None)

@@ -42,7 +42,7 @@ def test_money_steps_are_reversed_in_the_opposite_order() -> None:
     assert [*REVERSIBLE] == [step for step in reversed(Step) if step is not Step.VERIFY]
 
 
-def test_a_finished_settlement_changes_by_no_execution() -> None:
+def test_a_finished_settlement_has_no_transition_except_an_ordered_reversal() -> None:
     """A person may order the reversal of a SETTLED one."""
     assert {status.value for status in FINISHED} == {"SETTLED", "REJECTED", "COMPENSATED"}
     assert {status for status in FINISHED if TRANSITIONS[status]} == {Status.SETTLED}

@@ -33,7 +33,7 @@ REQUEST = Request(
 
 
 @given(settlement=SETTLEMENTS)
-def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> None:
+def test_the_escrow_is_empty_after_a_settled_payment(settlement: Settlement) -> None:
     amount, fee, net = settlement.amount, settlement.fee, settlement.net
     saga, escrow = books.fresh(settlement), accounts.escrow(settlement.key)
     saga.fund()
@@ -59,12 +59,12 @@ def test_all_that_goes_into_escrow_comes_out_of_it(settlement: Settlement) -> No
 
 
 @pytest.mark.parametrize(("named", "fee"), [(None, 48), (0, 0), (7, 7)])
-def test_a_request_without_a_fee_takes_the_stages(named: int | None, fee: int) -> None:
+def test_a_request_without_a_fee_gets_the_stages_fee(named: int | None, fee: int) -> None:
     assert steps.settlement_for(replace(REQUEST, fee=named), CONFIG).fee == fee
 
 
 @pytest.mark.parametrize(("named", "claimed"), [(48, 48), (None, 48), (None, 24)])
-def test_a_new_fee_schedule_makes_no_retry_a_conflict(named: int | None, claimed: int) -> None:
+def test_a_retry_stays_the_same_request_after_a_fee_change(named: int | None, claimed: int) -> None:
     settlement = replace(SETTLEMENT, fee=claimed)
 
     assert steps.verify_same_request(replace(REQUEST, fee=named), states.state(settlement)) == settlement
@@ -82,7 +82,7 @@ def test_a_request_with_other_content_is_a_conflict(changes: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("owner", ["me", "me-too", ""])
-def test_only_the_owner_of_a_processing_settlement_runs_it(status: Status, owner: str) -> None:
+def test_a_call_is_a_replay_unless_its_execution_owns_processing(status: Status, owner: str) -> None:
     claimed = states.state(status=status, owner=owner)
 
     assert steps.is_replay(claimed, "me") == (status is not Status.PROCESSING or owner != "me")
@@ -91,7 +91,7 @@ def test_only_the_owner_of_a_processing_settlement_runs_it(status: Status, owner
 # The end
 
 
-def test_the_fees_outcome_is_that_of_the_row_after_it(config: StageConfig) -> None:
+def test_the_outcome_of_the_fee_equals_that_of_the_row(config: StageConfig) -> None:
     row = states.row(**slots(("hold", "verify", "release")), escrow=SETTLEMENT.fee)
     transaction = steps.fee(SETTLEMENT, LATER)
     finished_at = timestamp(LATER)

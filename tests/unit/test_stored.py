@@ -3,13 +3,13 @@ import pytest
 from settlement.core.model.stored import MalformedRow, Stored, sound
 
 
-def test_a_missing_attribute_is_told_with_the_rows_name() -> None:
+def test_a_missing_attribute_is_reported_with_the_rows_name() -> None:
     with pytest.raises(MalformedRow, match=r"^EVIDENCE#k: has no attribute 'by'$"):
         Stored({"pk": "EVIDENCE#k"})["by"]
 
 
 @pytest.mark.parametrize("kind", ["ACCOUNT", "ENTRIES", "SWEPT"])
-def test_a_message_has_no_account(kind: str) -> None:
+def test_a_message_about_a_malformed_row_names_no_account(kind: str) -> None:
     with pytest.raises(MalformedRow, match=f"^{kind}: amount is no int$"):
         sound({"pk": f"{kind}#alice", "amount": "5"})
 
@@ -20,7 +20,7 @@ def test_an_attribute_of_another_type_is_refused(row: dict[str, object]) -> None
         sound({"pk": "ORDER#k", **row})
 
 
-def test_the_circuits_times_are_numbers() -> None:
+def test_the_times_of_the_circuits_row_may_be_numbers() -> None:
     row = {"pk": "CIRCUIT", "opened_at": 5}
 
     assert sound(row) == row

@@ -43,14 +43,14 @@ def test_a_text_that_two_parsers_read_differently_is_refused(text: str | bytes, 
 @pytest.mark.parametrize(
     "value", [None, {}, [], {"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}]}, "Zoë \u2028", 1.5]
 )
-def test_any_other_json_is_read(value: object) -> None:
+def test_all_other_json_is_parsed(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode()):
         assert strict_json.parse(text) == value
 
 
-def test_a_text_may_be_nested_as_deep_as_the_bound() -> None:
+def test_json_may_be_nested_up_to_the_limit() -> None:
     assert strict_json.parse("[" * 100 + "1" + "]" * 100)
 
 
-def test_a_fraction_may_be_kept_as_it_was_sent() -> None:
+def test_a_decimal_fraction_may_be_kept_exactly() -> None:
     assert strict_json.parse("[0.10]", parse_float=Decimal) == [Decimal("0.10")]

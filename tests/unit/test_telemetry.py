@@ -84,7 +84,7 @@ ERRORS += [error("canary: 918273") for error in sorted(PLAIN, key=lambda error: 
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_refusal_is_counted_and_named_by_its_class_alone(error: SettlementError, output: Output) -> None:
+def test_a_refusal_is_counted_and_only_its_class_logged(error: SettlementError, output: Output) -> None:
     with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
         call(error=error)
 
@@ -94,7 +94,7 @@ def test_a_refusal_is_counted_and_named_by_its_class_alone(error: SettlementErro
     assert not [word for word in TELLTALES if word in text]
 
 
-def test_a_refusal_carries_no_trace_of_the_code_below() -> None:
+def test_a_raised_refusal_shows_no_traceback_of_inner_code() -> None:
     try:
         raise KeyError("canary")
     except KeyError as cause:
@@ -130,7 +130,7 @@ def test_an_unexpected_error_passes_through_and_the_line_names_it(output: Output
     assert not [word for word in TELLTALES if word in text]
 
 
-def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
+def test_nothing_of_one_call_is_logged_with_the_next(output: Output) -> None:
     with pytest.raises(InsufficientFunds):
         call(error=InsufficientFunds("payer"), dynamodb=[("put_item", None)])
     output()
@@ -149,7 +149,7 @@ def test_nothing_of_one_invocation_is_seen_in_the_next(output: Output) -> None:
 
 
 @pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
-def test_only_a_failed_calls_line_has_its_id(error: Exception, output: Output) -> None:
+def test_only_a_failed_calls_line_has_the_request_id(error: Exception, output: Output) -> None:
     """A call's own lines have it, too; on a line of success, it would cost more than it tells."""
     with pytest.raises(type(error)):
         call(error=error)
@@ -157,7 +157,7 @@ def test_only_a_failed_calls_line_has_its_id(error: Exception, output: Output) -
     assert output()[0]["function_request_id"] == Context.aws_request_id
 
 
-def test_the_line_has_the_key_that_the_function_finds(output: Output) -> None:
+def test_the_line_has_a_key_that_the_function_found_later(output: Output) -> None:
     """Not every event has the settlement's key where `observed` looks for it."""
 
     @telemetry.observed("decide")
@@ -171,7 +171,7 @@ def test_the_line_has_the_key_that_the_function_finds(output: Output) -> None:
     assert (line["key"], line["kyc"]) == ("order-2026-000103", {"http_status": 200})
 
 
-def test_the_line_says_whether_the_environment_is_new(
+def test_only_the_first_call_of_an_environment_logs_cold_start(
     output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
@@ -207,7 +207,7 @@ KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_any_event_is_one_line_with_its_key_and_execution(
+def test_any_event_logs_one_line_with_its_key_and_execution(
     event: object, key: str | None, execution: str, output: Output
 ) -> None:
     """Client input is in `settlement` or `state`; Step Functions adds the execution beside it."""
@@ -218,7 +218,7 @@ def test_any_event_is_one_line_with_its_key_and_execution(
     assert (counted(line), others) == (["StepCalled"], [])
 
 
-def test_a_key_outside_utf8_does_not_lose_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_invalid_utf_8_is_logged_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lone surrogate is legal in JSON; standard output, UTF-8 on Lambda, refuses it."""
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     sink = io.BytesIO()
@@ -251,7 +251,7 @@ def test_the_line_counts_dynamodb_calls_and_units_by_operation(
     assert others == []
 
 
-def test_dynamodb_calls_from_many_threads_are_all_in_the_line(output: Output) -> None:
+def test_dynamodb_calls_of_many_threads_are_all_counted(output: Output) -> None:
     @telemetry.observed("recover")
     def handler(event: Any, context: Any) -> None:
         with ThreadPoolExecutor(8) as threads:
@@ -280,7 +280,7 @@ def test_full_detail_adds_a_line_for_each_dynamodb_call(
 @pytest.mark.parametrize(
     "event", [{}, {"settlement": {"key": "order-2026-000102"}}, {"settlement": {"key": ""}}]
 )
-def test_settlements_with_other_keys_are_not_logged_in_full(
+def test_only_settlements_with_listed_keys_are_logged_in_full(
     event: Any, output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry, "_detail", {"full": False, "keys": [KEY]})
@@ -294,7 +294,7 @@ def test_settlements_with_other_keys_are_not_logged_in_full(
     ("variable", "detail"),
     [(None, {}), ('{"full": false, "keys": ["order-1"]}', {"full": False, "keys": ["order-1"]})],
 )
-def test_the_detail_is_the_deployments(variable: str | None, detail: dict[str, Any]) -> None:
+def test_the_log_detail_is_read_from_the_environment(variable: str | None, detail: dict[str, Any]) -> None:
     """Runs in a new process: the variable is read when the function starts."""
     environment = {name: value for name, value in os.environ.items() if name != "LOG_DETAIL"}
     given = {} if variable is None else {"LOG_DETAIL": variable}

@@ -6,7 +6,7 @@ PUBLIC = Finding("CKV_AWS_258", "KycDecidedFunctionUrl", "Ensure that AuthType i
 KEPT = {"CKV_AWS_258": {"on": ["KycDecided*"], "reason": "the provider has no AWS identity"}}
 
 
-def test_each_finding_needs_an_explanation_and_each_explanation_a_finding() -> None:
+def test_findings_and_explanations_must_correspond() -> None:
     another = PUBLIC._replace(resource="TakeOrderFunctionUrl")
 
     assert list(unexplained({PUBLIC}, KEPT)) == []

@@ -51,7 +51,7 @@ def put_rows_met_by(write: Write) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_no_write_has_a_fragment_without_an_effect(name: str) -> None:
+def test_every_condition_of_a_write_refuses_some_row(name: str) -> None:
     """For each fragment there is a row that only this fragment refuses."""
     write = WRITES[name]
     fragments = {clause: asked(write, clause) for clause in clauses(write)}
@@ -76,7 +76,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("name", "clause"), CHOICES, ids=str)
-def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -> None:
+def test_every_alternative_in_a_condition_admits_some_row(name: str, clause: str) -> None:
     """For each alternative there is a row that only this alternative admits."""
     write = WRITES[name]
     admitting = asked(write)
@@ -93,7 +93,7 @@ def test_no_write_has_an_alternative_without_an_effect(name: str, clause: str) -
     assert [[each] for each in choices if [each] not in sole] == []
 
 
-def test_choices_are_found() -> None:
+def test_the_test_finds_the_conditions_with_alternatives() -> None:
     ending_a_review = {
         f"kyc_review.end_review.{variant}" for variant in (*vectors.VERDICTS, "approved.deadline")
     }

@@ -30,7 +30,7 @@ def test_the_commands_of_a_page_are_read_with_their_output() -> None:
 
 
 @pytest.mark.parametrize("real", [SAME, [*SAME, ""], [*SAME[:3], "y", *SAME[3:]]])
-def test_an_output_differs_in_its_times_and_names_alone(real: list[str]) -> None:
+def test_outputs_may_differ_only_in_times_and_names(real: list[str]) -> None:
     assert difference(EXPECTED, real) == ""
 
 
@@ -52,7 +52,7 @@ def test_any_other_difference_is_found(real: list[str]) -> None:
     assert difference(EXPECTED, real)
 
 
-def test_a_page_gets_a_runs_lines_and_keeps_its_omissions() -> None:
+def test_rewriting_a_page_keeps_its_omissions() -> None:
     outputs = [
         ["key         a", "snapshot    2", "status      SETTLED", "escrow      0.00"],
         ["stopped  false"],
@@ -68,5 +68,5 @@ def test_a_page_gets_a_runs_lines_and_keeps_its_omissions() -> None:
     assert rewritten(page, outputs) == page
 
 
-def test_a_new_line_where_nothing_is_left_out_is_shown() -> None:
+def test_a_new_output_line_is_added_where_nothing_is_omitted() -> None:
     assert renewed(["a", "b"], ["a", "new", "b"]) == ["a", "new", "b"]

@@ -93,7 +93,7 @@ def assert_settled_once(saga: Saga) -> None:
 
 @pytest.mark.parametrize("other", [EXECUTION, "another"])
 @pytest.mark.parametrize("queued", [False, True], ids=["at once", "queued"])
-def test_the_same_request_twice_settles_once_at_every_interleaving(other: str, queued: bool) -> None:
+def test_two_executions_settle_once_at_every_interleaving(other: str, queued: bool) -> None:
     """Executions of one name both run it, as in asynchronous Express; with another name, the later one does
     not.
     """
@@ -107,7 +107,7 @@ def test_the_same_request_twice_settles_once_at_every_interleaving(other: str, q
         assert_settled_once(saga)
 
 
-def test_slow_and_takeover_executions_settle_once_at_every_interleaving() -> None:
+def test_a_slow_execution_and_a_takeover_settle_once() -> None:
     for acts in interleavings([commit(Step.HOLD), *AFTER_THE_HOLD], [take_over, *run(RESUMER)]):
         saga = books.reached(None)
         for act in acts:
@@ -144,7 +144,7 @@ def compensate(owner: str | None) -> list[Act]:
 
 @pytest.mark.parametrize("owner", [EXECUTION, None])
 @pytest.mark.parametrize("claims", [claim_and_hold, claim], ids=["at once", "queued"])
-def test_an_execution_and_reversal_leave_consistent_books_at_every_interleaving(
+def test_an_execution_and_a_reversal_never_both_take_effect(
     claims: Callable[[Saga, str], SettlementState], owner: str | None
 ) -> None:
     """All of it is reversed or nothing; an execution's own reversal never reverses a release."""

@@ -26,7 +26,7 @@ WITHOUT_VECTORS = {"transaction"}
 
 
 @pytest.mark.parametrize("vector", vectors.ALL, ids=lambda vector: vector.name)
-def test_a_builder_builds_its_recorded_vector(vector: vectors.Vector) -> None:
+def test_each_write_equals_its_recorded_vector(vector: vectors.Vector) -> None:
     built = recording.text(vector.build())
 
     assert built == recording.recorded(vector.name, built, recording.folder_of(vector.builder))
@@ -128,7 +128,7 @@ def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_the_idempotency_check_is_first_and_the_settlements_row_required(
+def test_a_transactions_first_write_is_its_idempotency_check(
     transaction: StepTransaction,
 ) -> None:
     """The first reason decides, so a repeated step is a replay, not a refusal.
@@ -144,7 +144,7 @@ def test_the_idempotency_check_is_first_and_the_settlements_row_required(
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTransaction) -> None:
+def test_all_writes_of_a_transaction_concern_its_settlement(transaction: StepTransaction) -> None:
     row = key_of(transaction.settlement)
     kind, key = keys.subject(row)
 
@@ -157,7 +157,7 @@ def test_all_rows_of_a_transaction_are_about_its_settlement(transaction: StepTra
 
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
-def test_a_money_transaction_writes_entry_and_slot_at_one_time(transaction: StepTransaction) -> None:
+def test_an_entry_and_its_slot_have_the_same_time(transaction: StepTransaction) -> None:
     """The entry's address follows from the slot. A person's decision also has evidence as its record."""
     if transaction.entry is None:
         assert transaction.evidence
@@ -176,7 +176,7 @@ def test_a_money_transaction_writes_entry_and_slot_at_one_time(transaction: Step
 
 
 @pytest.mark.parametrize("writes", WEBHOOK)
-def test_a_webhooks_event_precedes_the_fence_and_evidence_comes_last(writes: tuple[Write, ...]) -> None:
+def test_a_webhooks_transaction_writes_event_then_row_then_evidence(writes: tuple[Write, ...]) -> None:
     """The first reason decides: a repeated event is a replay, even if the settlement has moved on.
 
     The provider's own answer, `verify`, is a separate fact and cannot block it.
@@ -190,5 +190,5 @@ def test_a_webhooks_event_precedes_the_fence_and_evidence_comes_last(writes: tup
 
 
 @pytest.mark.parametrize("vector", [*vectors.STEPS, *vectors.COMPENSATION], ids=lambda vector: vector.name)
-def test_a_transaction_ending_a_settlement_or_entering_limbo_is_counted(vector: vectors.Vector) -> None:
+def test_each_transaction_that_ends_a_settlement_has_a_metric(vector: vectors.Vector) -> None:
     assert getattr(vector.build(), "metric", None) == METRICS.get(vector.name)

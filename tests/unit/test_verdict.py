@@ -11,7 +11,7 @@ REFERENCE_FAULT = r"^reference: must be a string that matches \^\[A-Za-z0-9_\.:-
 
 
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED", "REVIEW"])
-def test_an_answer_is_read_unchanged_and_becomes_the_whole_evidence(decision: str) -> None:
+def test_an_answer_is_parsed_and_recorded_without_loss(decision: str) -> None:
     answer = ANSWER | {"decision": decision}
 
     verdict = parse_verdict(answer, "acme")
@@ -24,7 +24,7 @@ def test_an_answer_is_read_unchanged_and_becomes_the_whole_evidence(decision: st
     assert all(isinstance(value, str) for value in verdict.evidence().values())
 
 
-def test_a_reason_may_be_missing_and_extra_fields_are_allowed() -> None:
+def test_an_answer_may_lack_a_reason_and_have_extra_fields() -> None:
     verdict = parse_verdict({"decision": "REVIEW", "reference": "r", "score": "0.9", "provider": "x"}, "acme")
 
     assert verdict == Verdict(decision=KycDecision.REVIEW, reference="r", reason="", provider="acme")
@@ -59,7 +59,7 @@ def test_a_reference_of_the_contract_is_kept(reference: str) -> None:
     ],
     ids=repr,
 )
-def test_a_loggable_reference_that_could_be_free_text_is_refused(reference: Any) -> None:
+def test_a_reference_that_could_be_free_text_is_refused(reference: Any) -> None:
     with pytest.raises(ValueError, match=REFERENCE_FAULT) as refused:
         parse_verdict(ANSWER | {"reference": reference}, "acme")
 
@@ -86,13 +86,13 @@ def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
     ],
     ids=ascii,
 )
-def test_a_recorded_reason_is_cut_and_terminal_safe(text: str, shown: str) -> None:
+def test_a_reason_is_cut_and_freed_of_control_characters(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert parse_verdict(ANSWER | {"reason": text}, "acme").reason == shown
 
 
 @given(st.text(max_size=REASON_LENGTH_MAX * 2))
-def test_any_text_of_a_provider_can_be_stored_and_shown(text: str) -> None:
+def test_any_text_of_a_provider_becomes_printable(text: str) -> None:
     shown = printable(text)
 
     assert len(shown) == min(len(text), REASON_LENGTH_MAX)

@@ -94,7 +94,7 @@ def test_a_non_integer_number_is_refused_with_its_value() -> None:
         wire.from_wire({"failure": {"M": {"amount": {"N": "1.5"}}}})
 
 
-def test_the_types_of_the_ledger_need_no_boto3() -> None:
+def test_converting_the_ledgers_types_does_not_import_boto3() -> None:
     """Runs in a new process: importing boto3 takes a seventh of a cold start."""
     code = (
         "import sys; from settlement.core.store import wire\n"
@@ -106,7 +106,7 @@ def test_the_types_of_the_ledger_need_no_boto3() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_row_from_the_wire_is_the_callers_own_copy() -> None:
+def test_a_converted_row_shares_nothing_with_its_source() -> None:
     row: dict[str, Any] = {"steps": {"hold"}, "failure": {"step": "hold", "of": {"key"}}}
     item = wire.to_wire(row)
 

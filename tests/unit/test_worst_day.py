@@ -49,11 +49,11 @@ def test_a_day_that_keeps_its_promises_has_no_faults() -> None:
         ({"is_conserved": False}, "money was lost or doubled"),
     ],
 )
-def test_each_broken_promise_is_told(change: dict[str, Any], fault: str) -> None:
+def test_each_broken_promise_is_reported(change: dict[str, Any], fault: str) -> None:
     assert replace(PLAYED, **change).faults() == [fault]
 
 
-def test_a_good_payment_without_an_end_is_late_and_unended() -> None:
+def test_a_good_payment_without_an_end_is_two_faults() -> None:
     lost = replace(GOOD, status="never claimed", seconds=None)
 
     assert replace(PLAYED, payments=[lost]).faults() == [
@@ -62,11 +62,11 @@ def test_a_good_payment_without_an_end_is_late_and_unended() -> None:
     ]
 
 
-def test_the_tries_of_one_payment_ask_the_dead_provider_once() -> None:
+def test_several_attempts_of_a_payment_count_once_as_asked() -> None:
     assert replace(PLAYED, calls=[(9.0, "a")] * 99).asked_while_dead == 1
 
 
-def test_kept_figures_are_read_as_they_were(tmp_path: Path) -> None:
+def test_saved_figures_are_read_back_unchanged(tmp_path: Path) -> None:
     PLAYED.write(tmp_path / "kept.json")
 
     assert findings.read(tmp_path / "kept.json") == PLAYED
@@ -79,6 +79,6 @@ def test_the_table_has_the_good_payments_of_each_part() -> None:
     assert (well, dead) == ("| well | 1 | 1 | 0 | 0.5 | 0.5 |", "| dead | 0 | 0 | 0 | 0.0 | 0.0 |")
 
 
-def test_the_parts_fill_a_day_and_the_provider_returns_last() -> None:
+def test_the_parts_of_the_day_add_up_and_end_recovered() -> None:
     assert sum(hours.share for hours in DAY) == pytest.approx(1)
     assert [hours.name for hours in DAY[-2:]] == ["dead", "back"]

@@ -424,7 +424,7 @@ PUT_BACK = ["recovery.give_back", "recovery.postpone", "takeover.look_again"]
 
 @needs("doors")
 @pytest.mark.parametrize("name", [name for name in RULES if name.startswith("cancellation.")] or [""])
-def test_a_repeated_cancellation_is_replayed_whatever_its_caller_has_seen(name: str) -> None:
+def test_a_repeated_cancellation_is_replayed_whatever_sequence_its_caller_saw(name: str) -> None:
     write = built(name)
     made = {"sequence": 3, "reversed_for": {"error": "Cancelled"}, "status": Status.COMPENSATED}
 
@@ -484,7 +484,7 @@ def test_a_write_commits_exactly_by_its_rule_and_explains_refusals(name: str) ->
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])
-def test_a_write_creates_no_row_and_reports_an_unclaimed_key(name: str) -> None:
+def test_an_update_of_an_unclaimed_key_creates_no_row(name: str) -> None:
     write = built(name)
 
     assert not admits(write, None)
@@ -492,7 +492,7 @@ def test_a_write_creates_no_row_and_reports_an_unclaimed_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUT_BACK)
-def test_any_settlement_outside_limbo_is_put_back_in_flight(name: str) -> None:
+def test_any_settlement_in_flight_can_be_put_back_as_due(name: str) -> None:
     """An unknown status is a reason to put it back. In LIMBO the sort key is the start of the case."""
     write = built(name)
 

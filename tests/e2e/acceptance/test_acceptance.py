@@ -38,7 +38,7 @@ def own() -> Iterator[Embedded]:
         yield own
 
 
-def test_a_sound_stage_is_green_and_names_the_unproven(own: Embedded, tmp_path: Path) -> None:
+def test_a_healthy_stage_passes_and_the_report_names_unproven_checks(own: Embedded, tmp_path: Path) -> None:
     page = tmp_path / "acceptance.md"
     report = own.told("acceptance", "--load", "2", "-o", str(page))
 
@@ -66,7 +66,7 @@ def test_a_sound_stage_is_green_and_names_the_unproven(own: Embedded, tmp_path: 
     assert "| rate | reached |" in text
 
 
-def test_its_policies_are_all_that_it_needs(own: Embedded) -> None:
+def test_the_printed_policies_suffice_to_run_each_check(own: Embedded) -> None:
     """One check of each kind of call; tests/infra/test_acceptance.py has those that only AWS can answer."""
     checks = [check for check in CHECKS if check.name in BY_A_ROLE]
     with of_policies(own, "ViewerPolicyArn", "AcceptancePolicyArn", name="acceptance") as role:
@@ -77,7 +77,7 @@ def test_its_policies_are_all_that_it_needs(own: Embedded) -> None:
     assert report.left == []
 
 
-def test_a_failing_webhook_is_refuted_and_its_review_reversed(own: Embedded) -> None:
+def test_a_failing_webhook_fails_its_check_and_leaves_nothing_behind(own: Embedded) -> None:
     with own.without_grants("KycDecided", "dynamodb:GetItem"):
         report = own.told("acceptance", "--only", "webhook", "--only", "review", code=1)
 
@@ -87,7 +87,7 @@ def test_a_failing_webhook_is_refuted_and_its_review_reversed(own: Embedded) -> 
     assert own.settlement(f"acceptance-{report['run']}-review-0")["status"] == "COMPENSATED"
 
 
-def test_a_circuit_that_never_opens_is_refuted(own: Embedded) -> None:
+def test_a_circuit_that_never_opens_fails_the_circuit_check(own: Embedded) -> None:
     told = own.variable("VerifyKyc", "KYC")
     kyc = json.loads(told)
     kyc["breaker"]["failures"] = 1_000
@@ -102,7 +102,7 @@ def test_a_circuit_that_never_opens_is_refuted(own: Embedded) -> None:
     assert "the circuit is CLOSED after" in report["results"][0]["evidence"]
 
 
-def test_a_broken_event_publisher_fails_the_events_check_alone(own: Embedded) -> None:
+def test_a_broken_event_publisher_fails_only_the_events_check(own: Embedded) -> None:
     bus = own.variable("PublishEvents", "OUTCOME_BUS")
     own.renew("PublishEvents", OUTCOME_BUS="no-such-bus")
     try:
@@ -115,7 +115,7 @@ def test_a_broken_event_publisher_fails_the_events_check_alone(own: Embedded) ->
     assert report["passed"] is False
 
 
-def test_the_books_check_finds_a_row_changed_by_hand(own: Embedded) -> None:
+def test_the_books_check_fails_after_a_row_was_tampered_with(own: Embedded) -> None:
     account = new_account(own, "planted", "10.00")
     own.dynamodb.update_item(
         TableName=own.stack.outputs["TableName"],

@@ -24,7 +24,7 @@ def test_a_frozen_payer_and_a_closed_payee_are_rejected(embedded: Embedded) -> N
     assert embedded.available(frozen) == "100.00"
 
 
-def test_the_command_gives_each_order_and_repeats_it_by_key(embedded: Embedded) -> None:
+def test_the_command_gives_each_account_order_and_repeats_by_key(embedded: Embedded) -> None:
     account, key = new_account(embedded, "greta"), new_key("deposit")
     moved = ("--currency", "EUR", "--reference", "bank-1", "--reason", "as agreed")
 

@@ -17,7 +17,7 @@ from tests.world.bank_files import camt, line
 pytestmark = pytest.mark.long
 
 
-def test_a_file_in_the_bucket_goes_on_record(tmp_path: Path) -> None:
+def test_a_bank_file_put_in_the_bucket_is_recorded(tmp_path: Path) -> None:
     day = datetime.now(UTC).date().isoformat()
     with embedded_aws() as embedded:
         embedded.up()

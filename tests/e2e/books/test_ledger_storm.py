@@ -174,7 +174,7 @@ def following(embedded: Embedded, url: str, told: Path) -> Iterator[Follower]:
         follower.process.wait(COMMAND_SECONDS_MAX)
 
 
-def test_books_and_table_agree_after_each_was_away_during_payments(
+def test_books_equal_the_table_after_each_database_failed_during_payments(
     embedded: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with postgresql.cluster() as cluster:

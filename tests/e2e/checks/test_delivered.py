@@ -90,7 +90,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield Shop(embedded, tmp_path_factory.mktemp("app"))
 
 
-def test_a_delivered_payment_is_released(shop: Shop) -> None:
+def test_a_payment_is_released_after_its_delivery_is_confirmed(shop: Shop) -> None:
     listed = json.loads(shop.run("check", "list", "--json"))
     assert [one["name"] for one in listed] == ["sanctions", "delivered"]
     key = shop.pay()
@@ -106,7 +106,7 @@ def test_a_delivered_payment_is_released(shop: Shop) -> None:
     assert "conserved" in shop.run("reconcile")
 
 
-def test_a_lost_payment_is_reversed_and_its_report_says_why(shop: Shop, tmp_path: Path) -> None:
+def test_a_payment_with_a_lost_delivery_is_reversed_with_reason(shop: Shop, tmp_path: Path) -> None:
     key = shop.pay()
 
     assert shop.call_back(key, decision="refuse", reason="lost")[0] == 200
@@ -120,7 +120,7 @@ def test_a_lost_payment_is_reversed_and_its_report_says_why(shop: Shop, tmp_path
     assert (answered["decision"], answered["reason"], answered["by_way"]) == ("REFUSED", "lost", "callback")
 
 
-def test_a_listed_payer_is_refused_at_once(shop: Shop) -> None:
+def test_a_payment_from_a_blocklisted_payer_is_refused_at_once(shop: Shop) -> None:
     """The role of VerifyKyc may write the refusal with the row."""
     key = shop.pay("mallory")
 

@@ -56,9 +56,7 @@ def test_a_payment_in_review_is_cancelled_once_and_fully_reversed(embedded: Embe
     assert embedded.available(request.payer) == "100.00"
 
 
-def test_neither_a_settled_payment_nor_an_unclaimed_key_is_cancelled(
-    embedded: Embedded, shop: Client
-) -> None:
+def test_settled_payments_and_unclaimed_keys_cannot_be_cancelled(embedded: Embedded, shop: Client) -> None:
     one = payment(embedded, "approve")
     assert one.start()["status"] == "SETTLED"
 
@@ -69,7 +67,7 @@ def test_neither_a_settled_payment_nor_an_unclaimed_key_is_cancelled(
             shop.cancel(replace(request_of(one), key=new_key("never")))
 
 
-def test_no_person_cancels_by_the_starters_route(embedded: Embedded) -> None:
+def test_an_approver_cannot_cancel_by_the_starters_route(embedded: Embedded) -> None:
     one = in_review(embedded)
 
     with of_kind(embedded, Kind.APPROVER) as pete, pytest.raises(SettlementClientError, match="403"):

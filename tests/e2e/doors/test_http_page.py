@@ -38,7 +38,7 @@ def run(embedded: Embedded, who: Person, shown: str, request: dict[str, Any]) ->
     return json.loads(finished.stdout)
 
 
-def test_a_payment_is_started_and_read(embedded: Embedded) -> None:
+def test_the_pages_examples_start_and_read_a_payment(embedded: Embedded) -> None:
     request = new_request(embedded)
     with starter(embedded, "ReaderPolicyArn") as shop:
         started = run(embedded, shop, START, request)
@@ -49,7 +49,7 @@ def test_a_payment_is_started_and_read(embedded: Embedded) -> None:
     assert paid_once(embedded, request)
 
 
-def test_a_payment_in_review_is_cancelled(embedded: Embedded) -> None:
+def test_the_pages_example_cancels_a_payment_in_review(embedded: Embedded) -> None:
     one = in_review(embedded)
     with starter(embedded) as shop:
         cancelled = run(embedded, shop, CANCEL, one.request)

@@ -66,7 +66,7 @@ def lines(embedded: Embedded, since_ms: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in logged if line.startswith("{")]
 
 
-def test_the_largest_message_is_put_aside_whole_with_its_reason(embedded: Embedded) -> None:
+def test_the_largest_message_is_dead_lettered_whole_with_its_reason(embedded: Embedded) -> None:
     sqs, url = embedded.stack.client("sqs"), embedded.stack.outputs["StartQueueUrl"]
     largest = new_key("x").ljust(MESSAGE_BYTES_MAX, "x")
 
@@ -78,7 +78,7 @@ def test_the_largest_message_is_put_aside_whole_with_its_reason(embedded: Embedd
     assert attributes["reason"] == REASON
 
 
-def test_with_sqs_silent_each_bad_message_is_tried_without_paging(
+def test_malformed_messages_do_not_page_while_sqs_is_silent(
     embedded: Embedded,
 ) -> None:
     sqs, begun_ms = embedded.stack.client("sqs"), int(time.time() * 1000)

@@ -39,7 +39,7 @@ def test_a_payments_events_tell_each_step_and_finally_its_outcome(
     assert last["data"] == ended.outcome
 
 
-def test_a_service_hears_of_a_queue_payment_without_asking(embedded: Embedded, heard: Heard) -> None:
+def test_a_service_learns_of_a_queued_payments_outcome_by_events(embedded: Embedded, heard: Heard) -> None:
     request = new_request(embedded)
     url = embedded.stack.outputs["StartQueueUrl"]
     embedded.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(request))
@@ -49,7 +49,7 @@ def test_a_service_hears_of_a_queue_payment_without_asking(embedded: Embedded, h
     assert heard.wait_for(request["key"]) == ["claimed", *HAPPY]
 
 
-def test_a_refusal_a_reversal_and_limbo_are_heard_of(embedded: Embedded, heard: Heard) -> None:
+def test_rejection_reversal_and_limbo_each_publish_events(embedded: Embedded, heard: Heard) -> None:
     poor = new_request(embedded, payer=new_account(embedded, "poor", "1.00"))
     start(embedded.stack, Machine.EXPRESS, json.dumps(poor))
     one = settled(embedded)
@@ -76,7 +76,9 @@ TROUBLES: dict[str, Trouble] = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
-def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trouble: Trouble) -> None:
+def test_no_event_is_lost_while_the_publisher_fails(
+    embedded: Embedded, heard: Heard, trouble: Trouble
+) -> None:
     """Nothing comes meanwhile, then each event, in any order and partly twice."""
     payer = new_account(embedded, "dora", "100.00")
     requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
@@ -92,7 +94,7 @@ def test_a_relay_in_trouble_loses_nothing(embedded: Embedded, heard: Heard, trou
     assert {event["subject"] for event in heard.events} == {one["key"] for one in requests}
 
 
-def test_an_unpublishable_settlement_is_put_aside_and_replayed_once_mended(
+def test_an_unpublishable_settlement_is_put_aside_and_replayed_after_repair(
     embedded: Embedded, heard: Heard
 ) -> None:
     request, other = new_request(embedded), new_request(embedded)
@@ -118,7 +120,7 @@ def test_an_unpublishable_settlement_is_put_aside_and_replayed_once_mended(
     assert snapshot["data"]["status"] == "SETTLED"
 
 
-def test_all_in_limbo_are_told_again(embedded: Embedded, heard: Heard) -> None:
+def test_replay_limbo_publishes_each_settlement_in_limbo_again(embedded: Embedded, heard: Heard) -> None:
     one = stuck(embedded)
 
     finished = embedded.settle("events", "replay", "--limbo")

@@ -62,7 +62,7 @@ def add(embedded: Embedded, account: str, amount: int) -> None:
     )
 
 
-def test_a_settlement_that_is_deleted_whole_is_named(embedded: Embedded) -> None:
+def test_the_comparison_names_a_completely_deleted_settlement(embedded: Embedded) -> None:
     """Row, entries, evidence and earlier balances: the rows agree with each other."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
@@ -119,7 +119,7 @@ def update_row(embedded: Embedded, row: Row, **change: Any) -> None:
     )
 
 
-def test_a_refused_payment_made_payable_is_paid_and_named(embedded: Embedded) -> None:
+def test_the_comparison_names_a_rejected_payment_that_was_forged_payable(embedded: Embedded) -> None:
     """One update of its status, and the functions pay it: the rows' history looks lawful."""
     payer, payee = new_account(embedded, "alice"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
@@ -175,7 +175,7 @@ def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch:
     assert f"{name}: was put after an order to freeze the account" in found.faults
 
 
-def test_a_status_taken_away_and_put_back_is_told(embedded: Embedded) -> None:
+def test_the_comparison_reports_a_status_that_was_removed_and_restored(embedded: Embedded) -> None:
     request = new_request(embedded, payer=new_account(embedded, "alice"))
     name = f"SETTLEMENT#{request['key']} SETTLEMENT"
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -207,7 +207,7 @@ def test_the_functions_that_move_money_cannot_reach_the_journal(embedded: Embedd
         assert set(ended.values()) == {"AccessDenied"}, (function, ended)
 
 
-def test_the_journals_function_puts_objects_and_reads_seals_alone(embedded: Embedded) -> None:
+def test_the_journals_function_may_only_put_objects_and_read_seals(embedded: Embedded) -> None:
     client, bucket = acting_as(embedded, "SealJournal", "s3"), embedded.stack.outputs["JournalBucket"]
 
     ended = {

@@ -75,7 +75,7 @@ def met(embedded: Embedded, closed_for_ever: None) -> Met:
     return Met(payments, dict(zip(kinds, outcomes, strict=True)), calls(embedded) - before)
 
 
-def test_an_outage_is_asked_again_and_an_answer_is_not(embedded: Embedded, met: Met) -> None:
+def test_the_provider_is_asked_again_after_failures_not_after_answers(embedded: Embedded, met: Met) -> None:
     assert met.asked == CALLS
     assert circuit(embedded) == "CLOSED"
 
@@ -102,7 +102,7 @@ def test_an_approved_payment_settles_and_any_other_is_reversed(met: Met, behavio
     assert one.balances() == ("100.00", "0.00")
 
 
-def test_no_money_is_lost_or_made_by_any_of_it(embedded: Embedded, met: Met) -> None:
+def test_the_books_are_conserved_after_all_of_the_providers_behaviours(embedded: Embedded, met: Met) -> None:
     assert embedded.conserved()
 
 

@@ -92,7 +92,7 @@ def announcements(embedded: Embedded, since_ms: int, awaited: str) -> list[str]:
     return found()
 
 
-def test_with_the_provider_dead_every_payment_ends_and_is_reversed(outage: Outage) -> None:
+def test_while_the_provider_is_down_every_payment_is_reversed(outage: Outage) -> None:
     assert {one["status"] for one in outage.outcomes} <= GIVING_BACK
     assert {(row["status"], row["escrow"]) for row in outage.rows} == {("COMPENSATED", 0)}
     errors = {row["failure"]["error"] for row in outage.rows}
@@ -104,13 +104,13 @@ def test_with_the_provider_dead_every_payment_ends_and_is_reversed(outage: Outag
         assert refused == row["failure"]["cause"].startswith("kyc: not asked, as the circuit is")
 
 
-def test_a_dead_provider_sees_no_more_calls_than_promised(outage: Outage) -> None:
+def test_a_dead_provider_gets_a_bounded_number_of_calls(outage: Outage) -> None:
     assert outage.environments > 1, "one after the other proves nothing"
     assert outage.failures <= outage.calls <= outage.failures + 3 * outage.environments + outage.probes
     assert outage.calls < SETTLEMENTS * TRIES
 
 
-def test_the_circuit_is_open_and_says_so_during_an_outage(outage: Outage) -> None:
+def test_during_an_outage_the_circuit_is_open_and_announced(outage: Outage) -> None:
     assert outage.state in ("OPEN", "HALF_OPEN")
     assert outage.shown["state"] in ("OPEN", "HALF_OPEN")
     assert outage.shown["since"] is not None
@@ -122,7 +122,7 @@ def test_a_persons_order_closes_the_circuit_of_a_recovered_provider(outage: Outa
     assert outage.probed["state"] == "CLOSED"
 
 
-def test_when_it_is_back_everything_flows_without_a_person(embedded: Embedded, outage: Outage) -> None:
+def test_payments_settle_again_after_an_outage_without_a_person(embedded: Embedded, outage: Outage) -> None:
     assert {one["status"] for one in outage.afterwards} == {"SETTLED"}
     assert circuit(embedded) == "CLOSED"
     assert embedded.conserved()

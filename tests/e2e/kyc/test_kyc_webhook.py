@@ -28,9 +28,7 @@ def persistently(embedded: Embedded, sent: Call) -> tuple[int, dict[str, Any]]:
     return answers[-1]
 
 
-def test_a_payment_in_review_stays_held_and_untouched_by_recovery(
-    embedded: Embedded, parked: Payment
-) -> None:
+def test_recovery_leaves_a_payment_in_review_held(embedded: Embedded, parked: Payment) -> None:
     row = parked.row()
     outcome = parked.start()
     shown = embedded.told("status", parked.key, code=7)
@@ -47,7 +45,7 @@ def test_a_payment_in_review_stays_held_and_untouched_by_recovery(
 
 
 @pytest.mark.parametrize("says", ENDS)
-def test_the_end_of_a_review_ends_the_payment(embedded: Embedded, says: str) -> None:
+def test_a_webhooks_decision_ends_the_review_and_the_payment(embedded: Embedded, says: str) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one, says))
 
@@ -67,7 +65,7 @@ def test_the_end_of_a_review_ends_the_payment(embedded: Embedded, says: str) -> 
     assert embedded.conserved()
 
 
-def test_a_repeated_event_changes_nothing_and_another_decision_is_refused(
+def test_a_repeated_webhook_changes_nothing_and_a_contradiction_is_refused(
     embedded: Embedded,
 ) -> None:
     one = in_review(embedded)
@@ -91,7 +89,7 @@ def test_a_repeated_event_changes_nothing_and_another_decision_is_refused(
     assert (too_late[0], too_late[1]["message"]) == (409, "decision: APPROVED is on record, for good")
 
 
-def test_an_event_sent_32_times_at_once_has_one_effect(embedded: Embedded) -> None:
+def test_a_webhook_sent_32_times_at_once_takes_effect_once(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
@@ -108,7 +106,7 @@ def test_an_event_sent_32_times_at_once_has_one_effect(embedded: Embedded) -> No
     assert embedded.conserved()
 
 
-def test_of_two_opposite_decisions_at_once_one_stands(embedded: Embedded) -> None:
+def test_one_of_two_opposite_concurrent_decisions_stands(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = {says: call(embedded, decision(one, says)) for says in ENDS}
 
@@ -153,7 +151,7 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     assert embedded.conserved()
 
 
-def test_a_decision_not_passed_on_takes_effect_when_sent_again(embedded: Embedded) -> None:
+def test_a_decision_whose_start_failed_takes_effect_when_sent_again(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
@@ -169,7 +167,7 @@ def test_a_decision_not_passed_on_takes_effect_when_sent_again(embedded: Embedde
     assert one.over()["status"] == "SETTLED"
 
 
-def test_a_decision_never_passed_on_is_found_by_the_schedule(embedded: Embedded) -> None:
+def test_recovery_finds_a_decision_whose_start_failed(embedded: Embedded) -> None:
     """The verdict's own write makes the settlement due."""
     one = in_review(embedded)
 

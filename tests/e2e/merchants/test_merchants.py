@@ -16,7 +16,7 @@ def shown(embedded: Embedded, merchant: str) -> tuple[str, str]:
     return found["available"], found["unswept"]
 
 
-def test_the_stream_makes_what_a_merchant_receives_available(embedded: Embedded) -> None:
+def test_the_stream_makes_a_merchants_releases_available(embedded: Embedded) -> None:
     """Concurrent payers: no two releases share a row."""
     merchant = new_account(embedded, "merchant.shop")
     payer = new_account(embedded, "dora", "100.00")
@@ -32,7 +32,7 @@ def test_the_stream_makes_what_a_merchant_receives_available(embedded: Embedded)
     assert embedded.conserved()
 
 
-def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Embedded) -> None:
+def test_a_merchant_refund_finds_its_money_before_any_sweep(embedded: Embedded) -> None:
     merchant = new_account(embedded, "merchant.kiosk")
     request = new_request(embedded, payee=merchant)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -45,7 +45,7 @@ def test_a_merchants_refund_finds_its_money_however_early_it_comes(embedded: Emb
     assert embedded.conserved()
 
 
-def test_a_sweep_without_grants_waits_until_a_person_makes_it(embedded: Embedded) -> None:
+def test_a_person_sweeps_releases_while_the_sweep_function_lacks_permissions(embedded: Embedded) -> None:
     """The batch comes again: the person's sweep folds the release, the other finds nothing."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
@@ -60,7 +60,7 @@ def test_a_sweep_without_grants_waits_until_a_person_makes_it(embedded: Embedded
     assert embedded.conserved()
 
 
-def test_a_person_sweeps_by_the_route_alone_without_table_grants(embedded: Embedded) -> None:
+def test_a_person_needs_only_the_api_route_to_sweep(embedded: Embedded) -> None:
     merchant = new_account(embedded, "merchant.booth")
     with embedded.without_grants("SweepMerchants"):
         start(embedded.stack, Machine.STANDARD, json.dumps(new_request(embedded, payee=merchant)))

@@ -51,7 +51,7 @@ def test_a_role_without_the_route_is_refused_and_writes_nothing(embedded: Embedd
     assert by_another_route.content["message"] == "decision: must be retry, as the route says"
 
 
-def test_by_in_the_body_is_an_unknown_field(embedded: Embedded) -> None:
+def test_a_by_field_in_the_body_is_refused_as_unknown(embedded: Embedded) -> None:
     one = stuck(embedded)
     order = {
         "key": one.key,
@@ -96,7 +96,7 @@ def test_a_tampered_request_is_refused_by_aws(embedded: Embedded, tampered: str)
     assert answer.status_code == 403
 
 
-def test_a_forged_start_of_the_machine_decides_nothing(embedded: Embedded) -> None:
+def test_starting_the_machine_with_a_forged_decision_resolves_nothing(embedded: Embedded) -> None:
     """Even with the permission that the runbooks no longer give."""
     one = stuck(embedded)
     row = embedded.settlement(one.key)
@@ -111,7 +111,7 @@ def test_a_forged_start_of_the_machine_decides_nothing(embedded: Embedded) -> No
     assert one.row()["status"] == "LIMBO"
 
 
-def test_recovery_finds_an_order_whose_function_died_before_the_wake(
+def test_recovery_completes_an_order_whose_function_died_before_the_wake(
     embedded: Embedded,
 ) -> None:
     """Without the permission to wake an execution, the function ends after the order's commit."""
@@ -137,7 +137,7 @@ def test_recovery_finds_an_order_whose_function_died_before_the_wake(
     assert embedded.conserved()
 
 
-def test_two_persons_decide_together_and_no_one_is_two(embedded: Embedded) -> None:
+def test_two_persons_must_decide_together_and_sessions_share_a_person(embedded: Embedded) -> None:
     """Sessions of one name are one person, even with different roles."""
     one = stuck(embedded)
     order = {"key": one.key, "case": 1, "decision": "write-off", "reason": "agreed"}
@@ -172,7 +172,7 @@ def test_two_persons_decide_together_and_no_one_is_two(embedded: Embedded) -> No
     assert embedded.conserved()
 
 
-def test_the_same_order_twice_is_one(embedded: Embedded) -> None:
+def test_an_account_order_given_twice_takes_effect_once(embedded: Embedded) -> None:
     account, key = new_key("greta"), new_key("deposit")
     common = {"account": account, "currency": "EUR", "reason": "a new customer"}
     deposit = {"order": "deposit", "key": key, "amount": "25.00", "reference": "bank-1"}

@@ -19,7 +19,7 @@ each_kind = pytest.mark.parametrize("kind", Kind)
 
 
 @each_kind
-def test_a_kind_gives_its_orders_and_no_others(embedded: Embedded, kind: Kind) -> None:
+def test_each_kind_of_person_gives_only_its_own_orders(embedded: Embedded, kind: Kind) -> None:
     """For an order with an unknown field, the function answers 400, and IAM 403."""
     with of_kind(embedded, kind) as olga, embedded.writes_nothing():
         statuses = {route: olga.order(route, unknown=1).status for route in ROUTES}
@@ -57,7 +57,7 @@ def past_the_door(embedded: Embedded, olga: Person) -> list[str]:
 
 
 @each_kind
-def test_no_kind_goes_past_the_door(embedded: Embedded, kind: Kind) -> None:
+def test_no_person_can_bypass_the_orders_api(embedded: Embedded, kind: Kind) -> None:
     """A role that could start or wake the machine could decide in another's name."""
     with of_kind(embedded, kind) as olga, embedded.writes_nothing():
         ended = past_the_door(embedded, olga)

@@ -40,7 +40,7 @@ def test_only_a_person_with_the_route_reverses_a_part(embedded: Embedded) -> Non
     assert embedded.conserved()
 
 
-def test_the_command_gives_back_all_that_was_released_in_parts(embedded: Embedded) -> None:
+def test_reversals_in_part_give_back_at_most_the_released_amount(embedded: Embedded) -> None:
     request = settled(embedded, "greta")
     key, why = request["key"], ("--reason", "sent back")
 

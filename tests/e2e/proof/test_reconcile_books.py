@@ -64,7 +64,7 @@ def called(embedded: Embedded) -> dict[str, Any]:
     return found
 
 
-def test_the_schedule_proves_the_books_and_names_a_tampered_row(embedded: Embedded) -> None:
+def test_the_scheduled_proof_names_a_tampered_row(embedded: Embedded) -> None:
     request = new_request(embedded)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
     account = new_account(embedded, "tampered", "25.00")
@@ -93,7 +93,7 @@ def test_the_schedule_proves_the_books_and_names_a_tampered_row(embedded: Embedd
     assert not any(account in line for line in logged)
 
 
-def test_its_role_reads_and_does_not_write(embedded: Embedded) -> None:
+def test_the_proofs_role_can_read_but_not_write(embedded: Embedded) -> None:
     """Without its reads it reports an error and proves nothing."""
     client, function = embedded.stack.client("lambda"), embedded.functions["ReconcileBooks"]
     with embedded.without_grants("ReconcileBooks", "dynamodb:Scan"):

@@ -79,7 +79,7 @@ def is_proven(stack: Stack) -> bool:
     return bool(proof["conserved"])
 
 
-def test_payments_with_expired_entries_are_proven_shown_replayed_and_reversed(
+def test_a_payment_with_expired_entries_is_proven_replayed_and_reversed(
     embedded: Embedded, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded AWS has no time to live: the test deletes the expired rows."""

@@ -61,7 +61,7 @@ def test_an_answer_has_the_recorded_order_and_the_resulting_account(
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls) -> None:
+def test_a_repeated_order_returns_the_accounts_current_state(calls: Calls) -> None:
     reach(calls, CLOSE)
     calls.later()
     calls.administer(CLOSE)
@@ -76,7 +76,7 @@ def test_a_repeated_order_tells_the_account_as_it_is_now(calls: Calls) -> None:
     ("order", "available", "error"),
     [(DEPOSIT, 100_000_000 - 4819, errors.CapExceeded), (WITHDRAW, 4819, errors.InsufficientFunds)],
 )
-def test_an_order_unfit_for_the_account_is_refused_by_name(
+def test_an_order_forbidden_by_the_account_is_refused_by_name(
     calls: Calls, order: dict[str, str], available: int, error: type[Exception]
 ) -> None:
     calls.ledger.open("alice", available)
@@ -88,7 +88,7 @@ def test_an_order_unfit_for_the_account_is_refused_by_name(
     assert calls.counted() == {"StepCalled": 1, error.__name__: 1}
 
 
-def test_a_repeated_order_tells_the_account_after_a_failed_read(calls: Calls) -> None:
+def test_a_repeated_order_returns_the_account_after_a_failed_read(calls: Calls) -> None:
     """The function dies, or the read fails, between the commit and the answer."""
     calls.administer(OPEN)
     unreachable = StoreUnavailable("DynamoDB: unreachable")

@@ -51,7 +51,7 @@ def book(calls: Calls, digest: str, by: str = GRACE) -> dict[str, Any]:
     return calls.order("book-lines", {"key": KEY, "digest": digest, "by": by})
 
 
-def test_lines_are_booked_once_by_a_second_person(calls: Calls, lines: list[str]) -> None:
+def test_a_second_person_books_the_proposed_lines_once(calls: Calls, lines: list[str]) -> None:
     proposed = propose(calls, of_alice(lines))
     assert propose(calls, of_alice(lines)) == proposed
     assert calls.account("alice")["available"] == 48_20
@@ -67,7 +67,7 @@ def test_lines_are_booked_once_by_a_second_person(calls: Calls, lines: list[str]
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_line_without_a_printable_reference_is_refused(calls: Calls, bank: MemoryS3) -> None:
+def test_a_line_without_a_printable_reference_is_not_booked(calls: Calls, bank: MemoryS3) -> None:
     put(bank, day(paid("", bank_reference=None), paid("in\u200bvisible", "0.30", bank_reference=None)))
     read()
     own = [pk.partition("#")[2] for pk, sk in of_bank(calls) if sk == "LINE"]
@@ -79,7 +79,7 @@ def test_a_line_without_a_printable_reference_is_refused(calls: Calls, bank: Mem
 
 
 @pytest.mark.parametrize("dies_at", range(3))
-def test_a_booking_that_dies_is_repeated(calls: Calls, lines: list[str], dies_at: int) -> None:
+def test_a_booking_that_dies_can_be_repeated(calls: Calls, lines: list[str], dies_at: int) -> None:
     digest = propose(calls, of_alice(lines))["digest"]
     with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         book(calls, digest)
@@ -89,14 +89,14 @@ def test_a_booking_that_dies_is_repeated(calls: Calls, lines: list[str], dies_at
     assert_conserved(calls.ledger.rows())
 
 
-def test_who_proposes_does_not_book(calls: Calls, lines: list[str]) -> None:
+def test_the_proposer_cannot_book_their_own_proposal(calls: Calls, lines: list[str]) -> None:
     digest = propose(calls, of_alice(lines))["digest"]
 
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^by: "):
         book(calls, digest, "arn:aws:iam::123456789012:user/ADA")
 
 
-def test_another_digest_than_the_proposals_is_refused(calls: Calls, lines: list[str]) -> None:
+def test_booking_with_another_digest_than_the_proposals_is_refused(calls: Calls, lines: list[str]) -> None:
     propose(calls, of_alice(lines))
 
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^digest: "):
@@ -111,7 +111,7 @@ def test_a_proposal_never_changes(calls: Calls, lines: list[str]) -> None:
             propose(calls, *changed)
 
 
-def test_nothing_is_booked_that_nobody_proposed(calls: Calls, lines: list[str]) -> None:
+def test_booking_without_a_proposal_is_refused(calls: Calls, lines: list[str]) -> None:
     with calls.writes_nothing(), pytest.raises(ProposalRefused, match=r"^key: "):
         book(calls, "0" * 64)
 
@@ -128,12 +128,12 @@ def test_nothing_is_booked_that_nobody_proposed(calls: Calls, lines: list[str]) 
     ],
     ids=["none", "list", "identity", "account", "number", "many"],
 )
-def test_wrong_lines_are_refused(calls: Calls, lines: list[str], wrong: Any) -> None:
+def test_a_proposal_with_invalid_lines_is_refused(calls: Calls, lines: list[str], wrong: Any) -> None:
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"^lines: "):
         propose(calls, wrong)
 
 
-def test_a_line_that_cannot_be_booked_keeps_no_other_waiting(calls: Calls, lines: list[str]) -> None:
+def test_a_line_that_cannot_be_booked_stops_no_other(calls: Calls, lines: list[str]) -> None:
     unknown = "f" * 64
     told = {lines[0]: "nobody", lines[1]: "alice", unknown: "alice"}
     digest = propose(calls, told)["digest"]
@@ -147,7 +147,9 @@ def test_a_line_that_cannot_be_booked_keeps_no_other_waiting(calls: Calls, lines
     }
 
 
-def test_a_line_of_another_order_is_not_booked_again(calls: Calls, lines: list[str], bank: MemoryS3) -> None:
+def test_a_line_already_matched_to_another_order_is_not_booked(
+    calls: Calls, lines: list[str], bank: MemoryS3
+) -> None:
     digest = propose(calls, of_alice(lines))["digest"]
     by_hand = DEPOSIT | {"key": "by-hand-account-0001", "amount": "7.00", "reference": "ACC-alice"}
     calls.administer(by_hand)
@@ -160,7 +162,7 @@ def test_a_line_of_another_order_is_not_booked_again(calls: Calls, lines: list[s
     assert calls.account("alice")["available"] == 48_20 + 7_00 + 30
 
 
-def test_money_that_left_the_bank_is_no_deposit(calls: Calls, bank: MemoryS3) -> None:
+def test_a_line_of_outgoing_money_is_not_booked_as_deposit(calls: Calls, bank: MemoryS3) -> None:
     put(bank, day(paid("left", "7.00", side=Side.OUT), opening="10.00"))
     read()
     (line,) = (pk.partition("#")[2] for pk, sk in of_bank(calls) if sk == "LINE")
@@ -171,7 +173,7 @@ def test_money_that_left_the_bank_is_no_deposit(calls: Calls, bank: MemoryS3) ->
 
 
 @pytest.mark.parametrize("spoilt", [{"digest": "0" * 64}, {"lines": "all"}, {"by": 7}], ids=str)
-def test_a_spoilt_proposal_books_nothing(calls: Calls, lines: list[str], spoilt: dict[str, Any]) -> None:
+def test_a_damaged_proposal_row_books_nothing(calls: Calls, lines: list[str], spoilt: dict[str, Any]) -> None:
     digest = propose(calls, of_alice(lines))["digest"]
     row = calls.ledger.row(keys.bank_proposed(KEY))
     assert row

@@ -79,7 +79,7 @@ def matched(calls: Calls) -> dict[str, str]:
     return orders
 
 
-def test_a_statement_goes_on_record_with_each_lines_order(calls: Calls, bank: MemoryS3) -> None:
+def test_a_statement_is_recorded_with_each_lines_matching_order(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
 
     told = read()
@@ -108,7 +108,7 @@ def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3)
     assert not waiting(bank)
 
 
-def test_an_overlapping_statement_adds_its_own_lines_alone(calls: Calls, bank: MemoryS3) -> None:
+def test_an_overlapping_statement_adds_only_its_new_lines(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     read()
     put(bank, day(paid(), paid("another", "1.00"), name="S-2", number=8))
@@ -117,7 +117,7 @@ def test_an_overlapping_statement_adds_its_own_lines_alone(calls: Calls, bank: M
 
 
 @pytest.mark.parametrize("dies_at", range(5))
-def test_a_run_that_dies_is_repeated_by_the_next(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
+def test_a_run_that_dies_is_completed_by_the_next(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
     with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         read()
@@ -132,7 +132,9 @@ def test_a_run_that_dies_is_repeated_by_the_next(calls: Calls, bank: MemoryS3, d
 
 
 @pytest.mark.parametrize("calls_in_time", range(1, 4))
-def test_a_run_without_time_leaves_the_rest(calls: Calls, bank: MemoryS3, calls_in_time: int) -> None:
+def test_a_run_without_time_leaves_its_files_to_the_next(
+    calls: Calls, bank: MemoryS3, calls_in_time: int
+) -> None:
     put(bank, day(paid(), paid("another", "1.00")))
 
     told = read(chain(repeat(50_000, calls_in_time), repeat(0)))
@@ -143,7 +145,7 @@ def test_a_run_without_time_leaves_the_rest(calls: Calls, bank: MemoryS3, calls_
     assert matched(calls).keys() == {KEY}
 
 
-def test_two_runs_at_once_put_each_row_once(calls: Calls, bank: MemoryS3) -> None:
+def test_two_concurrent_runs_record_each_row_once(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     calls.meanwhile(_dependencies.store, "transact", read)
 
@@ -165,7 +167,7 @@ def test_a_second_match_of_line_or_order_is_refused(calls: Calls, bank: MemoryS3
     assert matched(calls) == {KEY: "f" * 64}
 
 
-def test_a_line_waits_for_its_order(calls: Calls, bank: MemoryS3) -> None:
+def test_a_bank_line_is_matched_once_its_order_arrives(calls: Calls, bank: MemoryS3) -> None:
     put(bank, day(paid("later", "7.00", side=Side.OUT)))
     assert read()["matched"] == 0
     calls.administer(WITHDRAW | {"amount": "7.00", "reference": "LATER"})
@@ -176,7 +178,7 @@ def test_a_line_waits_for_its_order(calls: Calls, bank: MemoryS3) -> None:
     assert matched(calls).keys() == {WITHDRAW["key"]}
 
 
-def test_of_two_equal_lines_one_has_the_order(calls: Calls, bank: MemoryS3) -> None:
+def test_only_one_of_two_equal_lines_matches_the_order(calls: Calls, bank: MemoryS3) -> None:
     put(bank, day(paid(), paid(bank_reference="B-2")))
 
     assert read() == {"files": 1, "refused": 0, "lines": 2, "matched": 1, "faults": 0, "missing": 0}
@@ -193,7 +195,7 @@ def test_of_two_equal_lines_one_has_the_order(calls: Calls, bank: MemoryS3) -> N
     ],
     ids=str,
 )
-def test_a_line_that_nearly_agrees_has_no_order(
+def test_a_line_that_differs_in_one_field_matches_no_order(
     calls: Calls, bank: MemoryS3, changed: dict[str, Any]
 ) -> None:
     put(bank, day(paid(**changed)))
@@ -214,7 +216,7 @@ def test_a_line_that_nearly_agrees_has_no_order(
     ],
     ids=["truncated", "pdf", "empty", "notification", "currency"],
 )
-def test_a_file_that_is_no_statement_stays_and_is_counted(
+def test_a_file_that_is_no_statement_is_counted_and_left(
     calls: Calls, bank: MemoryS3, content: bytes
 ) -> None:
     put(bank, content, "wrong.xml")
@@ -287,7 +289,7 @@ def test_a_hole_between_statements_is_a_fault_until_filled(calls: Calls, bank: M
         ("2026-11-29T12:00", 1),
     ],
 )
-def test_an_account_without_the_last_days_statement_is_told(
+def test_an_account_without_yesterdays_statement_is_reported_missing(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, now: str, missing: int
 ) -> None:
     put(bank, RIGHT)
@@ -310,7 +312,7 @@ def test_an_unreadable_row_is_counted_and_the_rest_read(calls: Calls, bank: Memo
     assert told["faults"] > 0
 
 
-def test_no_log_line_has_what_the_file_chose(
+def test_no_log_line_shows_the_files_name_or_content(
     calls: Calls, bank: MemoryS3, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(bank, RIGHT.replace(b"EUR", b"canary-currency"), "canary-name.xml")
@@ -321,7 +323,7 @@ def test_no_log_line_has_what_the_file_chose(
     assert "canary" not in str([vars(one) for one in caplog.records])
 
 
-def test_s3_without_an_answer_loses_nothing(
+def test_no_file_is_lost_if_s3_gives_no_answer(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(bank, RIGHT)
@@ -338,7 +340,7 @@ def _silent(**_: Any) -> None:
     raise ConnectTimeoutError(endpoint_url="s3")
 
 
-def test_a_file_that_another_run_has_is_left_to_it(
+def test_a_file_that_a_concurrent_run_took_is_skipped(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(bank, RIGHT)

@@ -182,7 +182,7 @@ def test_kyc_is_asked_once_all_checks_have_approved(checks: Checks) -> None:
     assert (checks.calls.provider.asked, checks.verdict) == ([KEY], ("APPROVED", []))
 
 
-def test_a_declared_refusal_is_on_record_and_asked_for_once(checks: Checks) -> None:
+def test_a_checks_declared_refusal_is_recorded_and_asked_for_once(checks: Checks) -> None:
     asked = checks.pay(limits=Approve(), delivered=Refuse("lost", {"parcel": "1"}))
 
     for _ in range(2):
@@ -209,7 +209,7 @@ def test_a_declared_refusal_is_on_record_and_asked_for_once(checks: Checks) -> N
         (SystemExit(), "fails with SystemExit"),
     ],
 )
-def test_a_broken_check_is_named_and_asked_again(checks: Checks, answer: Any, why: str) -> None:
+def test_a_failing_check_is_named_and_asked_again(checks: Checks, answer: Any, why: str) -> None:
     asked = checks.pay(limits=Approve(), delivered=answer)
 
     checks.stops(CheckUnavailable, f"^check delivered: {why}$")
@@ -221,14 +221,16 @@ def test_a_broken_check_is_named_and_asked_again(checks: Checks, answer: Any, wh
     assert (len(asked["limits"].tokens), checks.verdict) == (1, ("APPROVED", []))
 
 
-def test_an_undeclared_wait_is_a_fault(checks: Checks) -> None:
+def test_a_check_that_waits_without_declaring_it_is_a_fault(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.declare(delivered=Check(name="delivered", refusals=(), ask=Asked(Wait())))
 
     checks.stops(CheckUnavailable, r"^check delivered: waits, but declares no wait_seconds$")
 
 
-def test_a_check_that_blocks_is_cut_off_alone(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_blocks_is_cut_off_without_stopping_others(
+    checks: Checks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_checks, "SECONDS_MAX", 0.05)
     blocked = threading.Event()
     asked = checks.pay(limits=Approve(), delivered=lambda payment: blocked.wait(60) and Approve())
@@ -242,7 +244,7 @@ def test_a_check_that_blocks_is_cut_off_alone(checks: Checks, monkeypatch: pytes
     blocked.set()
 
 
-def test_a_failing_check_is_left_alone_for_a_while(checks: Checks) -> None:
+def test_a_repeatedly_failing_check_is_not_asked_for_a_while(checks: Checks) -> None:
     asked = checks.pay(delivered=OSError())
     for _ in range(FAILURES_MAX):
         checks.stops(CheckUnavailable, r"fails with OSError$")
@@ -269,7 +271,7 @@ def test_no_check_is_asked_too_late(checks: Checks) -> None:
     assert asked["delivered"].tokens == []
 
 
-def test_the_first_answer_of_two_calls_counts(checks: Checks) -> None:
+def test_the_first_recorded_of_two_concurrent_answers_counts(checks: Checks) -> None:
     asked = checks.pay(delivered=Approve())
 
     def other() -> None:
@@ -282,7 +284,7 @@ def test_the_first_answer_of_two_calls_counts(checks: Checks) -> None:
     assert (checks.calls.entry("check:delivered")["decision"], checks.differs) == ("REFUSED", [])
 
 
-def test_an_outage_of_kyc_keeps_the_approvals(checks: Checks) -> None:
+def test_the_checks_approvals_survive_an_outage_of_kyc(checks: Checks) -> None:
     asked = checks.pay(delivered=Approve())
     checks.calls.provider.answer = KycUnavailable("kyc: dead")
     for _ in range(2):
@@ -308,7 +310,7 @@ def test_a_wait_ends_a_fixed_time_after_the_hold(checks: Checks) -> None:
     assert checks.calls.counted()["CheckWaits"] == 1
 
 
-def test_the_wait_that_ends_first_is_begun(checks: Checks) -> None:
+def test_the_earlier_ending_of_two_waits_begins(checks: Checks) -> None:
     checks.pay(delivered=Wait(), limits=Wait())
     installed = {name: one.check for name, one in of_stage.installed().items()}
     checks.declare(**installed | {"limits": replace(installed["limits"], wait_seconds=3_600)})
@@ -318,7 +320,7 @@ def test_the_wait_that_ends_first_is_begun(checks: Checks) -> None:
     assert checks.row["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_time_is_over_ends_at_once(checks: Checks) -> None:
+def test_a_wait_whose_end_has_passed_is_reversed_at_once(checks: Checks) -> None:
     asked = checks.pay(delivered=OSError())
     checks.calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
     checks.stops(CheckUnavailable)
@@ -361,7 +363,7 @@ def test_a_callback_resumes_the_payment_and_commits_no_step(waiting: Checks) -> 
     assert (waiting.row["status"], waiting.verdict) == ("SETTLED", ("APPROVED", []))
 
 
-def test_a_repeated_callback_changes_nothing_and_asks_again(waiting: Checks) -> None:
+def test_a_repeated_callback_changes_nothing_and_asks_recovery_again(waiting: Checks) -> None:
     waiting.hear()
     with waiting.calls.writes_nothing():
         assert waiting.hear()[0] == 200
@@ -378,7 +380,7 @@ def test_a_refusing_callback_reverses_the_payment(waiting: Checks) -> None:
     assert waiting.verdict == (None, [])
 
 
-def test_the_first_of_two_callbacks_counts(waiting: Checks) -> None:
+def test_the_first_of_two_contradicting_callbacks_counts(waiting: Checks) -> None:
     waiting.hear()
     waiting.calls.counted()
     with waiting.calls.writes_nothing():
@@ -387,7 +389,7 @@ def test_the_first_of_two_callbacks_counts(waiting: Checks) -> None:
     assert waiting.calls.counted()["CheckConflict"] == 1
 
 
-def test_a_callback_before_the_question_counts(checks: Checks) -> None:
+def test_a_callback_before_the_check_is_asked_counts(checks: Checks) -> None:
     asked = checks.pay(delivered=Wait())
 
     assert checks.hear()[0] == 200
@@ -396,7 +398,7 @@ def test_a_callback_before_the_question_counts(checks: Checks) -> None:
     assert (asked["delivered"].tokens, checks.verdict) == ([], ("APPROVED", []))
 
 
-def test_a_callback_while_the_wait_begins_counts_at_once(checks: Checks) -> None:
+def test_an_approval_during_the_waits_write_counts_at_once(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.during("update", checks.hear)
 
@@ -417,7 +419,7 @@ def test_a_refusal_while_a_wait_begins_counts_at_once(checks: Checks, refusing: 
     assert ("review" in checks.row, checks.differs) == (False, [])
 
 
-def test_a_wait_that_begins_within_a_callback_is_ended(checks: Checks) -> None:
+def test_a_callback_ends_a_wait_that_begins_during_its_write(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.during("transact", lambda: checks.stops(InReview))
 
@@ -428,7 +430,7 @@ def test_a_wait_that_begins_within_a_callback_is_ended(checks: Checks) -> None:
     assert checks.differs == []
 
 
-def test_a_second_calls_refusal_ends_the_wait_for_another(checks: Checks) -> None:
+def test_a_refusal_from_a_concurrent_call_ends_another_checks_wait(checks: Checks) -> None:
     """It lands after the first call's answers, and before its wait begins, or after that."""
     asked = checks.pay(delivered=Wait(), limits=Wait())
 
@@ -452,7 +454,7 @@ def test_an_approval_leaves_the_wait_for_another_check(checks: Checks) -> None:
     assert (checks.row, checks.differs) == (before | {"answered": {"limits"}}, [])
 
 
-def test_a_refusal_ends_the_wait_for_another_check(checks: Checks) -> None:
+def test_one_checks_refusal_ends_another_checks_wait(checks: Checks) -> None:
     checks.pay(delivered=Wait(), limits=Wait())
     checks.stops(InReview, r"^check delivered")
     checks.calls.later()
@@ -466,7 +468,7 @@ def test_a_refusal_ends_the_wait_for_another_check(checks: Checks) -> None:
     checks.stops(CheckRefused, r"^check limits: lost$")
 
 
-def test_a_payment_that_waits_twice_is_proven(checks: Checks) -> None:
+def test_the_proof_accepts_a_payment_that_waited_twice(checks: Checks) -> None:
     checks.pay(delivered=Wait(), limits=Wait())
     for seconds, name in enumerate(("delivered", "limits"), 1):
         checks.stops(InReview, f"^check {name}")
@@ -547,7 +549,7 @@ def test_a_callback_after_the_end_is_fenced(waiting: Checks) -> None:
         assert waiting.hear()[0] == 409
 
 
-def test_a_senders_previous_secret_is_valid_for_a_time(waiting: Checks) -> None:
+def test_a_callback_signed_with_the_previous_secret_is_accepted(waiting: Checks) -> None:
     assert waiting.hear(caller=replace(signed, secret=PREVIOUS))[0] == 200
 
 
@@ -577,7 +579,7 @@ def test_a_stages_first_check_is_for_new_payments_only(checks: Checks) -> None:
     assert (asked["delivered"].tokens, checks.verdict) == ([], ("APPROVED", []))
 
 
-def test_a_removed_check_is_still_demanded(checks: Checks) -> None:
+def test_a_payment_still_demands_a_check_removed_from_the_stage(checks: Checks) -> None:
     checks.pay(limits=OSError(), delivered=Approve())
     checks.stops(CheckUnavailable)
     checks.install()
@@ -589,7 +591,7 @@ def test_a_removed_check_is_still_demanded(checks: Checks) -> None:
     assert (checks.calls.provider.asked, checks.verdict) == ([KEY], ("APPROVED", []))
 
 
-def test_a_removed_checks_refusal_counts(checks: Checks) -> None:
+def test_a_refusal_by_a_since_removed_check_still_counts(checks: Checks) -> None:
     checks.pay(limits=Refuse("lost"))
     checks.stops(CheckRefused)
     checks.install()
@@ -597,7 +599,7 @@ def test_a_removed_checks_refusal_counts(checks: Checks) -> None:
     checks.stops(CheckRefused, r"^check limits: lost$")
 
 
-def test_the_end_of_a_wait_is_no_ending_review(waiting: Checks) -> None:
+def test_a_checks_wait_near_its_end_is_no_ending_review(waiting: Checks) -> None:
     waiting.calls.later(hours=23.5)
     waiting.calls.counted()
 
@@ -630,7 +632,9 @@ def test_a_wait_for_a_removed_check_ends_at_its_deadline(waiting: Checks) -> Non
         ({"posted_at": "2026-11-20T13:00:00.000Z"}, "is in flight since"),
     ],
 )
-def test_the_proof_names_changed_evidence(proven: Checks, change: dict[str, str], finding: str) -> None:
+def test_the_proof_names_a_checks_changed_evidence(
+    proven: Checks, change: dict[str, str], finding: str
+) -> None:
     found = next(one for one in proven.calls.ledger.rows() if one["sk"] == TOKEN)
 
     proven.calls.ledger.put(found | change)
@@ -638,7 +642,7 @@ def test_the_proof_names_changed_evidence(proven: Checks, change: dict[str, str]
     assert any(finding in one for one in proven.differs), proven.differs
 
 
-def test_the_proof_demands_each_check(proven: Checks) -> None:
+def test_the_proof_compares_the_demanded_checks_with_the_answers(proven: Checks) -> None:
     proven.calls.alter(checks={"delivered", "limits"})
     assert proven.differs == ["its verdict is APPROVED, but the check limits has not approved"]
     proven.calls.alter(checks={"limits"})
@@ -647,7 +651,7 @@ def test_the_proof_demands_each_check(proven: Checks) -> None:
 
 @pytest.mark.parametrize("name", ["", "Limits", "limits delivered", "\x1b[2Jlimits", "x" * 31])
 @pytest.mark.parametrize("attribute", ["checks", "answered"])
-def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Checks, attribute: str, name: str) -> None:
+def test_the_proof_refuses_a_forged_name_of_a_check(waiting: Checks, attribute: str, name: str) -> None:
     waiting.calls.alter(**{attribute: {name}})
 
     with pytest.raises(MalformedRow, match=f"^{attribute} is no set of checks' names$"):
@@ -655,7 +659,7 @@ def test_no_forged_name_of_a_check_reaches_a_finding(waiting: Checks, attribute:
 
 
 @pytest.mark.parametrize("step", ["check", "check:", "check:Limits", "check:limits:1", "check:\x1b[2J"])
-def test_an_answer_of_no_check_is_malformed(waiting: Checks, step: str) -> None:
+def test_evidence_whose_step_names_no_check_is_malformed(waiting: Checks, step: str) -> None:
     waiting.hear()
     row = waiting.calls.ledger.row(keys.evidence(KEY, "check:delivered"))
     assert row
@@ -665,7 +669,7 @@ def test_an_answer_of_no_check_is_malformed(waiting: Checks, step: str) -> None:
 
 
 @pytest.mark.parametrize("waits", [0, 2, "1"])
-def test_the_proof_counts_the_waits(waiting: Checks, waits: Any) -> None:
+def test_the_proof_finds_a_wrong_count_of_waits(waiting: Checks, waits: Any) -> None:
     waiting.hear()
     waiting.calls.alter(waits=waits)
 
@@ -685,7 +689,7 @@ def test_the_proof_counts_the_waits(waiting: Checks, waits: Any) -> None:
         {"evidence": "[]"},
     ],
 )
-def test_the_proof_names_malformed_evidence(waiting: Checks, change: dict[str, Any]) -> None:
+def test_the_proof_names_a_checks_malformed_evidence(waiting: Checks, change: dict[str, Any]) -> None:
     waiting.hear(decision="refuse", reason="lost")
     found = next(one for one in waiting.calls.ledger.rows() if one["sk"] == TOKEN)
     rows.evidence(found)

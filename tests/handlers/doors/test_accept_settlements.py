@@ -44,7 +44,7 @@ def post(calls: Calls, clock: Clock) -> Post:
 
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
-def test_a_call_is_claimed_and_started_under_its_owners_name(calls: Calls, post: Post, body: Any) -> None:
+def test_a_call_claims_the_key_and_starts_its_owners_execution(calls: Calls, post: Post, body: Any) -> None:
     calls.counted()
 
     assert post(body) == ACCEPTED
@@ -93,7 +93,7 @@ def test_a_bad_call_names_its_fields_and_starts_nothing(
     assert calls.step_functions.called == []
 
 
-def test_other_content_with_the_same_key_is_a_conflict(calls: Calls, post: Post) -> None:
+def test_reusing_a_key_with_other_content_is_a_conflict(calls: Calls, post: Post) -> None:
     post()
 
     with calls.writes_nothing():
@@ -105,7 +105,7 @@ def test_other_content_with_the_same_key_is_a_conflict(calls: Calls, post: Post)
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, json.dumps(WIRE, indent=2)])
 @pytest.mark.parametrize("is_held", [False, True])
-def test_a_retry_is_answered_and_starts_only_before_the_hold(
+def test_a_repeated_call_starts_again_only_before_the_hold(
     calls: Calls, post: Post, body: Any, is_held: bool
 ) -> None:
     post()
@@ -119,7 +119,7 @@ def test_a_retry_is_answered_and_starts_only_before_the_hold(
     assert calls.step_functions.names == ([name] if is_held else [name, name])
 
 
-def test_two_calls_at_once_pay_once(calls: Calls, post: Post) -> None:
+def test_two_concurrent_calls_pay_once(calls: Calls, post: Post) -> None:
     found: list[Answer] = []
     calls.meanwhile(_dependencies.store, "claim", lambda: found.append(post()))
 
@@ -130,7 +130,7 @@ def test_two_calls_at_once_pay_once(calls: Calls, post: Post) -> None:
     assert first == second == calls.row()["owner"]
 
 
-def test_a_key_claimed_another_way_gets_its_current_outcome(calls: Calls, post: Post) -> None:
+def test_a_call_for_a_key_claimed_elsewhere_returns_its_outcome(calls: Calls, post: Post) -> None:
     calls("HoldFunds")
 
     with calls.writes_nothing():
@@ -176,7 +176,7 @@ def test_a_claimed_payment_whose_start_fails_is_accepted_and_recovered(
 
 
 @pytest.mark.parametrize("retried", [False, True])
-def test_a_retry_or_recovery_starts_a_claim_whose_call_died(calls: Calls, post: Post, retried: bool) -> None:
+def test_a_retry_or_recovery_starts_a_dead_calls_claim(calls: Calls, post: Post, retried: bool) -> None:
     calls.step_functions.failing["start_execution"] = Died()
     with suppress(Died):
         post()
@@ -194,7 +194,9 @@ def test_a_retry_or_recovery_starts_a_claim_whose_call_died(calls: Calls, post: 
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_an_unanswered_claim_is_503_and_a_retry_starts_once(calls: Calls, post: Post, *, after: bool) -> None:
+def test_a_claim_without_answer_returns_503_and_can_be_retried(
+    calls: Calls, post: Post, *, after: bool
+) -> None:
     with calls.fails("claim", StoreUnavailable("DynamoDB: x"), after=after):
         refused = post()
     assert (refused.status, refused.content["error"]) == (503, "StoreUnavailable")
@@ -237,7 +239,7 @@ def test_a_waiting_caller_gets_the_outcome_once_it_is_final(calls: Calls, post: 
         (",;, ", 0),
     ],
 )
-def test_a_preference_is_read_as_rfc_7240_writes_it(prefer: str, seconds: int) -> None:
+def test_the_prefer_header_is_read_as_rfc_7240_says(prefer: str, seconds: int) -> None:
     assert (
         parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config).wait
         == seconds
@@ -245,7 +247,7 @@ def test_a_preference_is_read_as_rfc_7240_writes_it(prefer: str, seconds: int) -
 
 
 @pytest.mark.parametrize("prefer", ["wait", 'wait=""', 'wait="1', "wait=21;a=b", 'wait="0"', 'wait="1,2"'])
-def test_a_wait_of_no_seconds_is_refused(prefer: str) -> None:
+def test_a_prefer_wait_outside_its_range_is_refused(prefer: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^Prefer: wait must be a whole number from 1 to 20$"):
         parse_start({"idempotency-key": KEY, "prefer": prefer}, NAMELESS, _dependencies.config)
 
@@ -259,7 +261,9 @@ def test_a_wait_without_outcome_is_accepted_within_the_calls_time(
     assert clock.sleeps == sleeps
 
 
-def test_a_wait_whose_look_gets_no_answer_is_accepted(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_call_returns_accepted_if_the_table_is_unavailable(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: Any) -> Any:
         raise StoreUnavailable("DynamoDB: x")
 
@@ -268,7 +272,9 @@ def test_a_wait_whose_look_gets_no_answer_is_accepted(post: Post, monkeypatch: p
     assert post(prefer="wait=5") == ACCEPTED
 
 
-def test_a_settlement_in_limbo_is_told_after_the_whole_wait(calls: Calls, post: Post, clock: Clock) -> None:
+def test_a_settlement_in_limbo_is_returned_after_the_whole_wait(
+    calls: Calls, post: Post, clock: Clock
+) -> None:
     calls.fall()
 
     told = post(prefer="wait=2")

@@ -40,7 +40,7 @@ def refusal(found: Answer) -> tuple[int, str]:
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"1"'}])
-def test_a_claimed_payment_is_rejected_for_good(
+def test_cancelling_a_claimed_payment_rejects_it_for_good(
     calls: Calls, cancel: Cancel, body: Any, headers: dict[str, str]
 ) -> None:
     execution = calls.claimed()
@@ -62,7 +62,9 @@ def test_a_claimed_payment_is_rejected_for_good(
 
 
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"2"'}])
-def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, headers: dict[str, str]) -> None:
+def test_cancelling_a_payment_in_review_gives_the_money_back(
+    in_review: Calls, cancel: Cancel, headers: dict[str, str]
+) -> None:
     in_review.later()
 
     cancelled = cancel(**headers)
@@ -78,7 +80,7 @@ def test_a_payment_in_review_is_given_back(in_review: Calls, cancel: Cancel, hea
     assert in_review.account("alice")["available"] == 10_000
 
 
-def test_two_at_once_cancel_once_and_hear_the_same(
+def test_two_concurrent_cancellations_take_effect_once_with_equal_answers(
     in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have read the payment in review."""
@@ -95,7 +97,7 @@ def test_two_at_once_cancel_once_and_hear_the_same(
         assert in_review.recover_now(**in_review.functions.sent[1])["action"] == "none"
 
 
-def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
+def test_a_repeated_cancellation_asks_recovery_until_it_owns_the_payment(
     in_review: Calls, cancel: Cancel
 ) -> None:
     cancel()
@@ -112,7 +114,7 @@ def test_a_repeated_call_asks_recovery_until_recovery_owns_the_payment(
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered(), Died()], ids=repr)
-def test_a_request_to_recovery_that_is_lost_changes_no_answer(
+def test_a_cancellation_is_answered_alike_if_asking_recovery_fails(
     in_review: Calls, cancel: Cancel, failing: BaseException
 ) -> None:
     in_review.functions.failing = failing
@@ -130,7 +132,7 @@ def test_a_request_to_recovery_that_is_lost_changes_no_answer(
     assert [name for _, name, _ in in_review.step_functions.started] == [COMPENSATOR]
 
 
-def test_an_unanswered_write_is_503_and_its_repetition_is_answered(in_review: Calls, cancel: Cancel) -> None:
+def test_a_lost_write_answer_returns_503_and_a_retry_succeeds(in_review: Calls, cancel: Cancel) -> None:
     with in_review.fails("update", StoreUnavailable("DynamoDB: no answer"), after=True):
         assert refusal(cancel()) == (503, "StoreUnavailable")
 
@@ -138,7 +140,7 @@ def test_an_unanswered_write_is_503_and_its_repetition_is_answered(in_review: Ca
     assert in_review.row()["sequence"] == 3
 
 
-def test_a_review_expired_by_recovery_is_still_cancelled(in_review: Calls, cancel: Cancel) -> None:
+def test_cancelling_a_review_that_recovery_expired_succeeds(in_review: Calls, cancel: Cancel) -> None:
     """Recovery's expiry stays the reason, and one execution gives the amount back."""
     in_review.later(days=2)
     in_review.recover()
@@ -153,7 +155,9 @@ def test_a_review_expired_by_recovery_is_still_cancelled(in_review: Calls, cance
 # After the hold, outside a review
 
 
-def test_a_held_payment_outside_review_is_refused_with_advice(calls: Calls, cancel: Cancel) -> None:
+def test_cancelling_a_held_payment_outside_review_is_refused_with_advice(
+    calls: Calls, cancel: Cancel
+) -> None:
     calls.after("HoldFunds")
 
     with calls.writes_nothing():

@@ -112,7 +112,7 @@ def door(calls: Calls, clock: Clock, s3: MemoryS3) -> Iterator[requests.Session]
 
 @api.include(method="GET").parametrize()
 @reproducible
-def test_the_function_keeps_the_contract(
+def test_the_reading_function_keeps_the_contract(
     case: schemathesis.Case[Any], door: requests.Session, ledger: Ledger
 ) -> None:
     before = ledger.rows()
@@ -189,7 +189,7 @@ def test_each_answer_to_a_cancellation_is_in_the_contract(
     assert answer.status_code == status
 
 
-def test_the_contracts_request_matches_its_own_schema() -> None:
+def test_the_apis_request_schema_equals_the_requests_own_contract() -> None:
     told, own = CONTRACT["components"]["schemas"]["Request"], schema("settlement-request")
 
     def rules(field: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def test_the_contracts_request_matches_its_own_schema() -> None:
     assert {"key", *told["required"]} == set(own["required"])
 
 
-def test_the_contracts_outcome_matches_its_own_schema(door: requests.Session) -> None:
+def test_the_apis_outcome_schema_agrees_with_the_outcomes_own_contract(door: requests.Session) -> None:
     answer = door.get(f"https://door.example.com/settlements/{KEY}")
 
     api["/settlements/{key}"]["GET"].validate_response(answer)
@@ -223,7 +223,7 @@ def test_the_contracts_outcome_matches_its_own_schema(door: requests.Session) ->
         ("/journal?cursor=x", 400),
     ],
 )
-def test_each_answer_is_in_the_contract(door: requests.Session, path: str, status: int) -> None:
+def test_each_answer_to_a_reading_keeps_the_contract(door: requests.Session, path: str, status: int) -> None:
     answer = door.get(f"https://door.example.com{path}")
 
     route = _routed(urlsplit(path).path.strip("/").split("/"))["routeKey"].partition(" ")[2]
@@ -231,7 +231,7 @@ def test_each_answer_is_in_the_contract(door: requests.Session, path: str, statu
     assert answer.status_code == status
 
 
-def test_the_routes_and_the_bounds_are_those_of_the_code() -> None:
+def test_the_contracts_routes_and_limits_are_those_of_the_code() -> None:
     schemas = CONTRACT["components"]["schemas"]
     bounds = {
         (path, one["name"]): one["schema"].get("maximum")

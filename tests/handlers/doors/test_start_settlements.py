@@ -27,7 +27,7 @@ def owner(body: str, key: str = KEY) -> str:
 FIRST, SECOND = owner(text(WIRE)), owner(text(OTHER), OTHER["key"])
 
 
-def test_a_message_is_claimed_and_started_under_its_owners_name(calls: Calls) -> None:
+def test_a_message_claims_the_key_and_starts_its_owners_execution(calls: Calls) -> None:
     body = text(WITHOUT_FEE)
 
     assert calls.receive(body) == []
@@ -41,7 +41,9 @@ def test_a_message_is_claimed_and_started_under_its_owners_name(calls: Calls) ->
     assert calls("HoldFunds", execution=owner(body))["settlement"] == WIRE
 
 
-def test_a_named_settlement_is_traced_and_no_other(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_settlement_named_in_the_configuration_is_traced(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(telemetry, "_detail", {"full": False, "keys": [OTHER["key"]]})
 
     assert calls.receive(text(WIRE), text(OTHER)) == []
@@ -50,7 +52,7 @@ def test_a_named_settlement_is_traced_and_no_other(calls: Calls, monkeypatch: py
     assert re.fullmatch(r"Root=1-[0-9a-f]{8}-[0-9a-f]{24};Sampled=1", calls.step_functions.traced[SECOND])
 
 
-def test_each_message_of_a_mixed_batch_has_its_own_outcome(calls: Calls) -> None:
+def test_each_message_of_a_batch_gets_its_own_result(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.counted()
     good = [text(WIRE | {"key": f"order-2026-00020{number}"}) for number in range(3)]
@@ -100,7 +102,7 @@ def test_an_invalid_message_becomes_a_dead_letter_with_the_reason(
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_a_message_that_comes_again_starts_only_before_its_hold(calls: Calls, is_held: bool) -> None:
+def test_a_redelivered_message_starts_again_only_before_the_hold(calls: Calls, is_held: bool) -> None:
     calls.before("HoldFunds")
     calls.receive(text(WIRE))
     if is_held:
@@ -112,7 +114,7 @@ def test_a_message_that_comes_again_starts_only_before_its_hold(calls: Calls, is
     assert (calls.step_functions.names, calls.queues.sent) == ([FIRST] if is_held else [FIRST, FIRST], [])
 
 
-def test_the_same_request_by_another_text_or_execution_is_replayed(calls: Calls) -> None:
+def test_the_same_request_in_another_text_is_a_replay(calls: Calls) -> None:
     calls.before("HoldFunds")
     calls("HoldFunds", OTHER)
     calls.counted()
@@ -123,7 +125,7 @@ def test_the_same_request_by_another_text_or_execution_is_replayed(calls: Calls)
     assert calls.counted() == {"StepCalled": 1, "Claimed": 1, "IdempotencyReplay": 2}
 
 
-def test_a_repeated_message_does_not_take_a_recovered_settlement_back(calls: Calls) -> None:
+def test_a_redelivered_message_does_not_replace_recoverys_execution(calls: Calls) -> None:
     calls.receive(text(WIRE))
     calls.later(minutes=1)
     calls.recover()
@@ -150,7 +152,7 @@ def test_a_message_without_required_names_is_refused_unless_already_claimed(
     assert calls.step_functions.called == []
 
 
-def test_a_started_execution_has_its_messages_names_and_deadline(calls: Calls) -> None:
+def test_the_started_execution_gets_the_messages_names_and_deadline(calls: Calls) -> None:
     request: dict[str, Any] = WIRE | {"payer_name": "Alice", "payee_name": "Bob", "deadline_seconds": 60}
 
     calls.receive(text(request))
@@ -179,7 +181,7 @@ def test_a_message_whose_start_fails_is_redelivered_and_started_again(
     assert (calls.step_functions.names, calls.queues.sent) == ([*lost, FIRST, SECOND], [])
 
 
-def test_a_claimed_settlement_never_started_is_recovered_without_redelivery(calls: Calls) -> None:
+def test_recovery_starts_a_claimed_settlement_that_never_started(calls: Calls) -> None:
     calls.step_functions.failing["start_execution"] = Died()
     with suppress(Died):
         calls.receive(text(WIRE))
@@ -193,7 +195,7 @@ def test_a_claimed_settlement_never_started_is_recovered_without_redelivery(call
 
 @pytest.mark.parametrize("failure", [throttled("SendMessage"), unanswered()])
 @pytest.mark.parametrize("body", ["no json", text(OTHER_CONTENT[0])])
-def test_a_failed_dead_letter_is_redelivered_and_the_others_start(
+def test_a_message_whose_dead_letter_fails_is_redelivered_alone(
     calls: Calls, failure: Exception, body: str
 ) -> None:
     """A silent SQS is not a fault of the function, which pages on FunctionFailed."""
@@ -217,7 +219,7 @@ def test_a_failed_dead_letter_is_redelivered_and_the_others_start(
     ("failure", "metric"),
     [(StoreUnavailable("DynamoDB: x"), "StoreUnavailable"), (ValueError("x"), "FunctionFailed")],
 )
-def test_an_unanswered_claim_is_redelivered_and_the_others_start(
+def test_a_message_whose_claim_fails_is_redelivered_without_stopping_others(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, failure: Exception, metric: str, after: bool
 ) -> None:
     claim = _dependencies.store.claim
@@ -247,7 +249,7 @@ def test_an_unanswered_claim_is_redelivered_and_the_others_start(
         pytest.param([10_999, 10_998], ["m-0", "m-1"], id="not enough"),
     ],
 )
-def test_a_message_without_time_left_is_redelivered_and_not_begun(
+def test_a_message_without_time_left_is_redelivered_unprocessed(
     calls: Calls, left_ms: list[int], failed: list[str]
 ) -> None:
     assert calls.receive(text(WIRE), text(OTHER), left_ms=iter(left_ms)) == failed

@@ -92,7 +92,7 @@ def release() -> dict[str, Any]:
     return record(None, to_wire({**ENTRY, "step": "release"}), at=AT)
 
 
-def test_a_happy_payment_is_four_events_with_its_outcome(stream: Stream) -> None:
+def test_a_settled_payment_publishes_four_events_and_its_outcome(stream: Stream) -> None:
     stream.calls.counted()
 
     publish(*stream.records)
@@ -115,7 +115,7 @@ def test_a_happy_payment_is_four_events_with_its_outcome(stream: Stream) -> None
     assert stream.calls.counted() == {"StepCalled": 1, "EventsPublished": 4}
 
 
-def test_a_change_that_is_no_event_is_not_told(stream: Stream) -> None:
+def test_a_change_that_is_no_event_is_not_published(stream: Stream) -> None:
     row = stream.images[0]
 
     publish(record(row, {**row, "owner": {"S": "recovery"}}, at=AT))
@@ -123,7 +123,7 @@ def test_a_change_that_is_no_event_is_not_told(stream: Stream) -> None:
     assert not stream.bus.calls
 
 
-def test_events_are_put_in_tens_and_in_their_order(stream: Stream) -> None:
+def test_events_are_published_in_batches_of_ten_in_order(stream: Stream) -> None:
     publish(*stream.records * 6)
 
     assert stream.bus.calls == [10, 10, 4]
@@ -131,7 +131,7 @@ def test_events_are_put_in_tens_and_in_their_order(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalFailure", "AccessDeniedException", "New"])
-def test_an_event_refused_for_now_brings_its_batch_again(stream: Stream, code: str) -> None:
+def test_a_temporarily_refused_event_makes_its_batch_come_again(stream: Stream, code: str) -> None:
     stream.bus.refuses = lambda event: code if event["sequence"] == "3" else ""
 
     with pytest.raises(EventsUnavailable, match=code):
@@ -150,7 +150,7 @@ def test_an_event_refused_for_now_brings_its_batch_again(stream: Stream, code: s
         ClientError({"Error": {"Code": "ThrottlingException"}}, "PutEvents"),
     ],
 )
-def test_a_bus_without_an_answer_brings_the_batch_again(stream: Stream, failing: Exception) -> None:
+def test_a_batch_is_redelivered_if_the_bus_gives_no_answer(stream: Stream, failing: Exception) -> None:
     stream.bus.failing = failing
 
     with pytest.raises(EventsUnavailable, match=type(failing).__name__):
@@ -158,7 +158,7 @@ def test_a_bus_without_an_answer_brings_the_batch_again(stream: Stream, failing:
 
 
 @pytest.mark.parametrize("code", _outcome_bus._NEVER_TAKEN)
-def test_an_event_refused_for_good_is_put_aside_alone(stream: Stream, code: str) -> None:
+def test_only_a_permanently_refused_event_is_put_aside(stream: Stream, code: str) -> None:
     stream.bus.refuses = lambda event: code if event["sequence"] == "2" else ""
 
     publish(*stream.records)
@@ -180,7 +180,7 @@ def test_an_event_refused_for_good_is_put_aside_alone(stream: Stream, code: str)
         ({"failure": because({"S": "x" * 30_000})}, {}, "it has more than 24000 bytes"),
     ],
 )
-def test_a_change_that_no_function_makes_is_put_aside_alone(
+def test_only_a_change_that_no_function_makes_is_put_aside(
     stream: Stream, both: Item, changed: Item | None, reason: str
 ) -> None:
     old, new = stream.images[:2]
@@ -195,7 +195,7 @@ def test_a_change_that_no_function_makes_is_put_aside_alone(
     assert reason in message["reason"]
 
 
-def test_a_row_with_an_impossible_key_is_put_aside_alone(stream: Stream) -> None:
+def test_only_a_row_with_an_impossible_key_is_put_aside(stream: Stream) -> None:
     bad: Item = {"pk": {"S": "SETTLEMENT#not a key"}}
     old, new = ({**image, **bad} for image in stream.images[:2] if image)
     stream.records[1] = record(old, new, at=AT)
@@ -225,7 +225,7 @@ def test_releases_to_merchants_go_to_their_sweep(stream: Stream) -> None:
     assert stream.told == ["released"]
 
 
-def test_a_bus_that_is_down_keeps_no_merchant_waiting(stream: Stream) -> None:
+def test_releases_reach_the_sweep_queue_although_the_bus_is_down(stream: Stream) -> None:
     stream.bus.failing = ReadTimeoutError(endpoint_url="https://events.invalid")
 
     with pytest.raises(EventsUnavailable):
@@ -234,7 +234,7 @@ def test_a_bus_that_is_down_keeps_no_merchant_waiting(stream: Stream) -> None:
     assert stream.queues.to == [os.environ["SWEEPS"]]
 
 
-def test_a_queue_that_is_down_keeps_no_reader_waiting(stream: Stream) -> None:
+def test_events_reach_the_bus_although_the_sweep_queue_is_down(stream: Stream) -> None:
     stream.queues.failure = ReadTimeoutError(endpoint_url="https://sqs.invalid")
 
     with pytest.raises(QueueUnavailable, match=r"^SWEEPS: "):
@@ -243,7 +243,7 @@ def test_a_queue_that_is_down_keeps_no_reader_waiting(stream: Stream) -> None:
     assert stream.told == TYPES
 
 
-def test_a_replay_tells_of_a_settlement_as_it_is(stream: Stream) -> None:
+def test_a_replay_publishes_a_snapshot_of_the_settlement(stream: Stream) -> None:
     assert replay(KEY) == {"told": [KEY], "untold": {}}
 
     (event,) = stream.bus.taken
@@ -251,7 +251,7 @@ def test_a_replay_tells_of_a_settlement_as_it_is(stream: Stream) -> None:
     assert event["data"]["status"] == "SETTLED"
 
 
-def test_a_replay_says_which_settlements_it_has_not_told(stream: Stream) -> None:
+def test_a_replay_lists_the_settlements_that_it_could_not_publish(stream: Stream) -> None:
     stream.calls.alter(sequence=0)
     unknown = "order-2026-999999"
 
@@ -267,7 +267,7 @@ def test_a_replay_says_which_settlements_it_has_not_told(stream: Stream) -> None
     assert not stream.bus.calls
 
 
-def test_a_replay_that_the_bus_refuses_says_so(stream: Stream) -> None:
+def test_a_replay_lists_a_settlement_that_the_bus_refuses(stream: Stream) -> None:
     stream.bus.refuses = lambda event: "MalformedDetail"
 
     assert replay(KEY) == {"told": [], "untold": {KEY: "MalformedDetail"}}
@@ -280,7 +280,7 @@ def test_the_topic_gets_each_event_once_and_in_order(ordered: Stream) -> None:
     assert ordered.topic.taken == ordered.bus.taken[:4]
 
 
-def test_the_topic_gets_nothing_that_the_bus_never_takes(ordered: Stream) -> None:
+def test_an_event_refused_by_the_bus_never_reaches_the_topic(ordered: Stream) -> None:
     ordered.bus.refuses = lambda event: "MalformedDetail" if event["sequence"] == "2" else ""
 
     publish(*ordered.records)
@@ -289,7 +289,7 @@ def test_the_topic_gets_nothing_that_the_bus_never_takes(ordered: Stream) -> Non
     assert ordered.aside == [{"key": KEY, "reason": "MalformedDetail"}]
 
 
-def test_no_event_overtakes_one_that_the_topic_has_not_taken(ordered: Stream) -> None:
+def test_the_topics_order_survives_a_failure_to_publish(ordered: Stream) -> None:
     down = ReadTimeoutError(endpoint_url="https://sns.invalid")
     ordered.topic.failing = lambda event: down if event["sequence"] == "2" else None
     with pytest.raises(EventsUnavailable, match="ReadTimeoutError"):
@@ -302,7 +302,7 @@ def test_no_event_overtakes_one_that_the_topic_has_not_taken(ordered: Stream) ->
     assert [event["sequence"] for event in ordered.topic.taken] == [*"1234"]
 
 
-def test_the_topic_does_not_drop_a_replay_as_known(ordered: Stream) -> None:
+def test_the_topic_does_not_discard_a_replay_as_duplicate(ordered: Stream) -> None:
     publish(*ordered.records)
 
     replay(KEY)

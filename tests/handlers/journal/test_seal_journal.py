@@ -76,7 +76,7 @@ def test_a_batch_becomes_one_object_named_by_its_content(s3: MemoryS3) -> None:
     ]
 
 
-def test_an_entry_is_copied_whole_but_personal_words_as_digests(s3: MemoryS3) -> None:
+def test_an_entry_is_copied_whole_and_personal_texts_as_digests(s3: MemoryS3) -> None:
     copy(put(), put(row=ORDER))
 
     entry, order = (one["new"] for one in told(s3))
@@ -86,13 +86,13 @@ def test_an_entry_is_copied_whole_but_personal_words_as_digests(s3: MemoryS3) ->
 
 
 @pytest.mark.parametrize("attribute", ["reason", "by"])
-def test_the_digest_covers_what_is_not_copied(attribute: str) -> None:
+def test_the_digest_covers_attributes_that_are_not_copied(attribute: str) -> None:
     forged = lines.plain_row(ORDER) | {attribute: "forged"}
 
     assert lines.digest(forged) != lines.digest(lines.plain_row(ORDER))
 
 
-def test_a_batch_that_comes_again_is_the_same_object(s3: MemoryS3) -> None:
+def test_a_batch_copied_again_makes_the_same_object(s3: MemoryS3) -> None:
     batch = [put(), put(row=ORDER)]
 
     copy(*batch)
@@ -102,7 +102,7 @@ def test_a_batch_that_comes_again_is_the_same_object(s3: MemoryS3) -> None:
 
 
 @pytest.mark.parametrize("failure", ["SlowDown", "ConditionalRequestConflict", None])
-def test_without_an_answer_the_batch_is_refused_and_comes_again(
+def test_a_batch_is_redelivered_if_s3_gives_no_answer(
     s3: MemoryS3, monkeypatch: pytest.MonkeyPatch, counted: Counted, failure: str | None
 ) -> None:
     def fail(**_: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_changed_entry_alarms_and_records_both_images(
     assert sealed_line.get("new", {}).get("row", {}).get("amount") == (1 if new else None)
 
 
-def test_the_alarm_does_not_wait_for_s3(
+def test_the_tampering_alarm_does_not_depend_on_s3(
     s3: MemoryS3, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted()
@@ -164,7 +164,7 @@ def expired(row: Any = EXPIRING, at: int = OVER, **identity: Any) -> dict[str, A
     return record(row, None, at) | (identity or TIME_TO_LIVE)
 
 
-def test_an_expired_entry_is_neither_copied_nor_tampering(
+def test_an_expired_entrys_deletion_is_neither_copied_nor_an_alarm(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None]
 ) -> None:
     change_config(shortest_retention_days=400)
@@ -201,7 +201,7 @@ def test_an_expired_entry_is_neither_copied_nor_tampering(
         pytest.param(expired(EXPIRING | {"pk": {"S": "ORDER#k"}}), id="of an order"),
     ],
 )
-def test_any_other_deletion_alarms_and_is_on_record(
+def test_any_other_deletion_raises_the_alarm_and_is_recorded(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
 ) -> None:
     """DynamoDB deletes any row that claims to expire: without an end given by a function, it alarms."""
@@ -214,7 +214,7 @@ def test_any_other_deletion_alarms_and_is_on_record(
     assert [one["event"] for one in told(s3)] == ["REMOVE"]
 
 
-def test_on_a_stage_that_keeps_its_entries_each_deletion_alarms(s3: MemoryS3, counted: Counted) -> None:
+def test_each_deletion_raises_the_alarm_if_entries_never_expire(s3: MemoryS3, counted: Counted) -> None:
     counted()
 
     copy(expired())
@@ -233,7 +233,7 @@ def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
     assert len(list(told(s3))) == 1
 
 
-def test_a_seal_covers_the_hour_before_and_the_next_follows(s3: MemoryS3, later: Later) -> None:
+def test_each_seal_covers_an_hour_and_names_the_previous_seal(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=1, minutes=10)
     seal()
@@ -248,7 +248,7 @@ def test_a_seal_covers_the_hour_before_and_the_next_follows(s3: MemoryS3, later:
     assert second.previous == seals.digest(s3.objects[first.name])
 
 
-def test_a_slow_run_seals_no_earlier_than_the_one_before() -> None:
+def test_a_seal_is_never_dated_before_the_previous_seal() -> None:
     hour = timedelta(hours=1)
     before = seals.seal(NOW, NOW + hour, NOW + 3 * hour, None, (), ())
 
@@ -257,7 +257,7 @@ def test_a_slow_run_seals_no_earlier_than_the_one_before() -> None:
     assert following.sealed_at == before.sealed_at
 
 
-def test_a_period_is_not_sealed_before_its_grace_is_over(s3: MemoryS3, later: Later) -> None:
+def test_a_period_is_sealed_only_after_its_grace_period(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=1, minutes=9)
 
@@ -267,7 +267,7 @@ def test_a_period_is_not_sealed_before_its_grace_is_over(s3: MemoryS3, later: La
     assert (made.end, made.objects) == ("2026-11-20T12:00:00.000Z", ())
 
 
-def test_what_comes_after_its_seal_is_in_the_next_one(s3: MemoryS3, later: Later) -> None:
+def test_an_object_written_after_its_seal_is_in_the_next(s3: MemoryS3, later: Later) -> None:
     copy(put())
     later(hours=1, minutes=10)
     seal()
@@ -293,7 +293,7 @@ def test_the_periods_of_a_pause_are_sealed_in_batches(s3: MemoryS3, later: Later
     assert sum(name.startswith(seals.SEALS) for name in s3.objects) == 60
 
 
-def test_the_slower_of_two_concurrent_runs_yields_the_chain(
+def test_the_slower_of_two_concurrent_sealing_runs_gives_way(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
     """The slower one has two hours to seal; the other seals the first a moment before."""
@@ -312,7 +312,7 @@ def test_the_slower_of_two_concurrent_runs_yields_the_chain(
     assert (found.faults, found.seals, found.rows) == ([], 2, 1)
 
 
-def test_the_line_of_the_call_has_the_heads_digest(
+def test_the_calls_log_line_has_the_latest_seals_digest(
     s3: MemoryS3, later: Later, capfd: pytest.CaptureFixture[str]
 ) -> None:
     later(hours=1, minutes=10)
@@ -324,7 +324,7 @@ def test_the_line_of_the_call_has_the_heads_digest(
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"start": 1}'])
-def test_nothing_follows_a_seal_that_is_none(s3: MemoryS3, later: Later, content: bytes) -> None:
+def test_no_seal_follows_an_invalid_seal(s3: MemoryS3, later: Later, content: bytes) -> None:
     s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=content)
     later(hours=1, minutes=10)
 
@@ -332,7 +332,7 @@ def test_nothing_follows_a_seal_that_is_none(s3: MemoryS3, later: Later, content
         seal()
 
 
-def test_a_copy_waits_for_no_seal(s3: MemoryS3, later: Callable[..., None]) -> None:
+def test_rows_are_copied_even_if_the_seal_chain_is_broken(s3: MemoryS3, later: Callable[..., None]) -> None:
     """A chain that cannot continue keeps no row back."""
     s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=b"")
 
@@ -341,7 +341,7 @@ def test_a_copy_waits_for_no_seal(s3: MemoryS3, later: Callable[..., None]) -> N
     assert len(list(told(s3))) == 1
 
 
-def test_each_put_names_the_checksum_that_a_lock_demands() -> None:
+def test_each_put_sends_the_checksum_that_object_lock_requires() -> None:
     """The SDK's setting `when_required` would leave it out."""
     config = Config(region_name="eu-west-1", request_checksum_calculation="when_required")
     client = boto3.client("s3", config=config, aws_access_key_id="a", aws_secret_access_key="b")

@@ -54,7 +54,7 @@ def test_the_key_is_read_once_for_many_questions(
 
 
 @pytest.mark.parametrize("left_ms", [0, 5_999])
-def test_a_call_without_time_neither_asks_nor_counts_a_failure(
+def test_a_call_without_time_asks_nothing_and_counts_no_failure(
     kyc: Stage, settlement: Settlement, left_ms: int
 ) -> None:
     """DynamoDB used up the time: Lambda would end the call before it counted a failure."""
@@ -65,9 +65,7 @@ def test_a_call_without_time_neither_asks_nor_counts_a_failure(
     assert kyc.ask(settlement, Context(iter([6_000]))).reference == "ver_1"
 
 
-def test_a_probe_without_time_neither_closes_nor_reopens_the_circuit(
-    kyc: Stage, settlement: Settlement
-) -> None:
+def test_a_probe_without_time_leaves_the_circuit_half_open(kyc: Stage, settlement: Settlement) -> None:
     kyc.open(settlement)
     kyc.recovered()
 
@@ -95,7 +93,7 @@ def test_a_key_no_longer_accepted_is_read_again_once(
 
 
 @pytest.mark.parametrize(("status", "reads"), [(401, 2), (403, 2), (422, 1)])
-def test_a_refusal_that_another_key_does_not_change_is_final(
+def test_a_refusal_that_does_not_concern_the_key_is_final(
     kyc: Stage, settlement: Settlement, secrets: Secrets, status: int, reads: int
 ) -> None:
     kyc.answers = [(status, b"canary-answer")]
@@ -106,7 +104,7 @@ def test_a_refusal_that_another_key_does_not_change_is_final(
     assert (kyc.circuit(), kyc.events) == ({}, [])
 
 
-def test_a_secret_that_cannot_be_reread_leaves_the_refusal_unknown(
+def test_a_refused_api_key_that_cannot_be_reread_means_unavailable(
     kyc: Stage, settlement: Settlement, secrets: Secrets
 ) -> None:
     kyc.ask(settlement)
@@ -163,7 +161,7 @@ def measured(counted: Counted) -> float | None:
     return counted().get("KycCircuit")
 
 
-def test_the_metric_is_one_while_open_and_zero_per_answer(
+def test_the_circuits_metric_is_one_while_open_and_otherwise_zero(
     kyc: Stage, settlement: Settlement, counted: Counted
 ) -> None:
     kyc.ask(settlement)
@@ -186,7 +184,7 @@ def test_the_metric_is_one_while_open_and_zero_per_answer(
     assert measured(counted) == 0
 
 
-def test_the_scheduled_event_closes_the_circuit_of_a_healthy_provider(
+def test_the_scheduled_probe_closes_the_circuit_of_a_recovered_provider(
     kyc: Stage, settlement: Settlement
 ) -> None:
     verify_kyc.handler(verify_kyc.HEALTH, Context())
@@ -211,7 +209,7 @@ def tells_health(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(_kyc._client, "endpoint", replace(_kyc._client.endpoint, health_path=path))
 
 
-def test_a_person_probes_at_once_and_is_told_the_state(
+def test_a_persons_probe_runs_at_once_and_returns_the_state(
     kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tells_health(monkeypatch, "/health")
@@ -227,7 +225,7 @@ def test_a_person_probes_at_once_and_is_told_the_state(
     assert len(kyc.sent) == 2
 
 
-def test_the_next_payment_probes_a_provider_that_tells_no_health(
+def test_the_next_payment_probes_a_provider_without_a_health_path(
     kyc: Stage, settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tells_health(monkeypatch, "")
@@ -243,7 +241,9 @@ def test_the_next_payment_probes_a_provider_that_tells_no_health(
     assert kyc.states() == ["OPEN", "HALF_OPEN", "CLOSED"]
 
 
-def test_without_dynamodb_a_person_is_told_to_repeat_it(kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_persons_probe_fails_with_an_error_without_dynamodb(
+    kyc: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_kyc._circuit, "make_due", Mock(side_effect=throttled("GetItem")))
 
     with pytest.raises(StoreUnavailable, match=r"^kyc: the circuit is not read: ClientError$"):
@@ -277,7 +277,7 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("opened_at", [None, 2**40, 0], ids=["closed", "open", "a probe is due"])
-def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
+def test_a_settlement_without_names_is_refused_without_touching_the_circuit(
     calls: Calls, kyc: Stage, opensanctions: list[Any], opened_at: int | None
 ) -> None:
     """Its key was claimed before names were required. KycCircuitOpen would invite another try."""
@@ -296,7 +296,9 @@ def test_a_nameless_settlement_is_finally_refused_without_touching_the_circuit(
         assert kyc.states() == ["HALF_OPEN", "CLOSED"]
 
 
-def test_our_own_contract_sends_no_names(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verifications_provider_is_sent_no_names(
+    calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Data that the provider does not need stays here."""
     asked = list[bytes]()
 

@@ -47,7 +47,7 @@ def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> 
 
 
 @pytest.mark.parametrize(("decision", "sequence"), [("APPROVED", 3), ("REJECTED", 2)])
-def test_a_verdict_records_its_event_and_resumes_the_settlement(
+def test_a_webhooks_verdict_records_its_event_and_asks_for_resumption(
     in_review: Calls, decision: str, sequence: int
 ) -> None:
     in_review.later()
@@ -74,7 +74,7 @@ def test_a_verdict_records_its_event_and_resumes_the_settlement(
     assert in_review.step_functions.called == []
 
 
-def test_a_request_that_comes_twice_or_late_resumes_once(in_review: Calls) -> None:
+def test_a_repeated_or_late_resume_request_resumes_once(in_review: Calls) -> None:
     in_review.decided(signed())
     in_review.recover_now(**RESUME)
     in_review.later(minutes=10)
@@ -86,7 +86,7 @@ def test_a_request_that_comes_twice_or_late_resumes_once(in_review: Calls) -> No
 
 
 @pytest.mark.parametrize(("state", "owner"), [("VerifyKyc", OWNER), ("ReleaseFunds", "execution-1")])
-def test_a_webhook_may_precede_or_repeat_our_own_answer(calls: Calls, state: str, owner: str) -> None:
+def test_a_webhook_is_accepted_before_or_after_our_own_answer(calls: Calls, state: str, owner: str) -> None:
     calls.before(state)
 
     assert calls.decided(signed()) == ACCEPTED
@@ -97,7 +97,7 @@ def test_a_webhook_may_precede_or_repeat_our_own_answer(calls: Calls, state: str
 
 
 @pytest.mark.parametrize("again", [signed, SECOND])
-def test_the_same_verdict_again_writes_nothing_and_only_asks_again(
+def test_a_repeated_verdict_writes_nothing_and_requests_resumption_again(
     in_review: Calls, log: io.StringIO, again: Callable[..., Any]
 ) -> None:
     in_review.decided(signed())
@@ -120,7 +120,7 @@ def test_the_same_verdict_again_writes_nothing_and_only_asks_again(
         (signed(reason="canary"), "webhook-id: was used before"),
     ],
 )
-def test_a_contradiction_is_refused_counted_and_logged_without_its_reason(
+def test_a_contradicting_verdict_is_refused_and_logged_without_its_reason(
     in_review: Calls, log: io.StringIO, event: Any, message: str
 ) -> None:
     in_review.decided(signed())
@@ -148,7 +148,7 @@ def test_a_verdict_on_another_verification_or_unclaimed_key_is_refused(in_review
     assert in_review.counted() == {"StepCalled": 2, "StepFenced": 1, "SettlementNotFound": 1}
 
 
-def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
+def test_each_error_of_the_webhook_has_one_http_status() -> None:
     assert {error.__name__: status for error, status in _webhook.STATUSES.items()} == {
         "InvalidRequest": 400,
         "SignatureRefused": 401,
@@ -168,7 +168,7 @@ def test_every_refusal_of_a_settlement_has_one_http_status() -> None:
 
 
 @pytest.mark.parametrize(("own", "decision"), [("APPROVED", "REJECTED"), ("REJECTED", "APPROVED")])
-def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
+def test_verify_kyc_follows_the_webhooks_decision_over_its_own_answer(
     in_review: Calls, own: str, decision: str
 ) -> None:
     """A call that died has left evidence of an earlier answer, and no verdict on the row."""
@@ -192,7 +192,7 @@ def test_the_function_follows_the_webhooks_decision_over_its_own_answer(
 
 
 @pytest.mark.parametrize("failure", [throttled("Invoke"), unanswered(), Died()], ids=repr)
-def test_a_request_failure_is_reported_and_the_next_call_retries(
+def test_a_failed_resume_request_is_reported_and_can_be_retried(
     in_review: Calls, failure: BaseException
 ) -> None:
     in_review.functions.failing = failure
@@ -213,7 +213,7 @@ def test_a_request_failure_is_reported_and_the_next_call_retries(
 
 @pytest.mark.parametrize("operation", ["read", "transact"])
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: ReadTimeoutError"), Died()], ids=repr)
-def test_a_silent_table_is_reported_and_nothing_is_started(
+def test_an_unavailable_table_is_reported_and_starts_nothing(
     in_review: Calls, operation: str, failure: BaseException
 ) -> None:
     with in_review.writes_nothing(), in_review.fails(operation, failure):
@@ -229,7 +229,7 @@ def test_a_silent_table_is_reported_and_nothing_is_started(
 
 
 @pytest.mark.parametrize("twin", [signed, SECOND], ids=["the same event", "another event"])
-def test_of_two_concurrent_calls_one_writes_and_both_answer_alike(
+def test_two_concurrent_webhooks_write_once_with_equal_answers(
     in_review: Calls, twin: Callable[[], Any]
 ) -> None:
     answers = []
@@ -268,7 +268,7 @@ def test_an_unsigned_call_is_refused_without_mention_of_its_body(
 
 @pytest.mark.parametrize("without", ["webhook-id", "webhook-timestamp", "webhook-signature"])
 @pytest.mark.parametrize("is_sent", [False, True], ids=["missing", "malformed"])
-def test_an_unsignable_call_is_refused_before_any_call_of_aws(
+def test_a_webhook_without_valid_headers_is_refused_before_calling_aws(
     in_review: Calls, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
 ) -> None:
     """Strangers can send any number of calls: each must be cheap."""
@@ -284,7 +284,7 @@ def test_an_unsignable_call_is_refused_before_any_call_of_aws(
     assert in_review.secrets.read == []
 
 
-def test_a_recorded_call_is_refused_before_any_call_of_aws(in_review: Calls) -> None:
+def test_an_old_recorded_webhook_is_refused_before_any_aws_call(in_review: Calls) -> None:
     event = signed()
     in_review.later(minutes=5, seconds=1)
 
@@ -305,13 +305,13 @@ def in_title_case(headers: dict[str, str]) -> dict[str, str]:
         pytest.param(replace(signed, id="x" * 200)(), id="an id of 200 characters"),
     ],
 )
-def test_an_unusual_signed_call_is_accepted(in_review: Calls, event: dict[str, Any]) -> None:
+def test_an_unusual_but_correctly_signed_webhook_is_accepted(in_review: Calls, event: dict[str, Any]) -> None:
     assert in_review.decided(event) == ACCEPTED
 
 
 @pytest.mark.parametrize("encode", [True, False])
 @pytest.mark.parametrize(("size", "accepted"), [(16_384, True), (16_385, False), (1_048_576, False)])
-def test_a_body_is_bounded_in_bytes_before_anything_else(
+def test_the_bodys_size_is_checked_before_anything_else(
     in_review: Calls, encode: bool, size: int, accepted: bool
 ) -> None:
     body = text(VERDICT | {"reason": ""})
@@ -353,7 +353,7 @@ NO_BASE64 = ("%%%", "YQ", "\u00e9")
         *((replace(signed, id=name)(), EVENT_ID) for name in ("x" * 201, "evt 1", "evt\t1")),
     ],
 )
-def test_a_signed_invalid_call_is_refused_with_the_faulty_field(
+def test_a_signed_webhook_with_an_invalid_field_is_refused(
     in_review: Calls, event: dict[str, Any], message: str
 ) -> None:
     refused(in_review, event, 400, "InvalidRequest", message)

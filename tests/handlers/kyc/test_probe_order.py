@@ -12,7 +12,7 @@ from tests.world.services import throttled
 CLOSED = {"circuit": "kyc", "state": "CLOSED", "probe": "health"}
 
 
-def test_a_probe_is_asked_of_verify_kyc_alone(calls: Calls) -> None:
+def test_a_probe_order_only_invokes_verify_kyc(calls: Calls) -> None:
     calls.functions.answers = lambda event: CLOSED
 
     with calls.writes_nothing():
@@ -22,7 +22,7 @@ def test_a_probe_is_asked_of_verify_kyc_alone(calls: Calls) -> None:
     assert calls.functions.sent == [{"check": "now"}]
 
 
-def test_a_probe_has_no_fields(calls: Calls) -> None:
+def test_a_probe_order_with_fields_is_refused(calls: Calls) -> None:
     with pytest.raises(
         InvalidRequest, match=r"^order: must be an empty JSON object, as a probe has no fields$"
     ):
@@ -31,7 +31,7 @@ def test_a_probe_has_no_fields(calls: Calls) -> None:
     assert calls.functions.sent == []
 
 
-def test_a_probe_without_an_answer_may_be_ordered_again(calls: Calls) -> None:
+def test_a_probe_order_without_an_answer_returns_503(calls: Calls) -> None:
     calls.functions.failing = throttled("Invoke")
 
     answer = calls.handlers["TakeOrder"](request("probe", {}, ORDER["by"]), Context())

@@ -187,7 +187,7 @@ def test_secrets_that_can_be_read_are_not_counted(calls: Calls, kyc: Stage) -> N
         (lambda: _secrets.signing_secrets(NOW)[0], 10),
     ],
 )
-def test_a_secret_is_cached_for_as_long_as_it_says(
+def test_each_kind_of_secret_is_cached_for_its_own_time(
     secrets: Secrets, cached_until: Callable[[float], None], read: Callable[[], object], seconds: int
 ) -> None:
     first = read()
@@ -210,7 +210,7 @@ def test_a_secret_is_cached_for_as_long_as_it_says(
         ({"current": "", "previous": PREVIOUS}, [PREVIOUS]),
     ],
 )
-def test_the_current_secret_and_the_one_before_are_the_stages(
+def test_the_current_and_the_previous_signing_secret_are_valid(
     secrets: Secrets, content: dict[str, Any], active: list[str]
 ) -> None:
     secrets.content = content | {"previous_until": LATER}
@@ -220,7 +220,7 @@ def test_the_current_secret_and_the_one_before_are_the_stages(
 
 
 @pytest.mark.parametrize(("milliseconds", "active"), [(-1, [SECRET, PREVIOUS]), (0, [SECRET])])
-def test_the_secret_before_is_refused_from_its_end_on(
+def test_the_previous_signing_secret_is_refused_from_its_end_on(
     secrets: Secrets, milliseconds: int, active: list[str]
 ) -> None:
     secrets.content = {"current": SECRET, "previous": PREVIOUS, "previous_until": LATER}

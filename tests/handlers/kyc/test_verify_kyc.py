@@ -74,7 +74,7 @@ def die_between(calls: Calls) -> None:
 # The question
 
 
-def test_the_first_call_records_the_verdict_at_the_answers_time(calls: Calls) -> None:
+def test_the_verdict_is_recorded_with_the_answers_time(calls: Calls) -> None:
     calls.before("VerifyKyc")
     before = calls.row()
     calls.provider.meanwhile = calls.later
@@ -99,7 +99,7 @@ def test_a_rejection_is_recorded_and_does_not_commit_the_step(calls: Calls) -> N
     assert calls.entry("verify")["decision"] == "REJECTED"
 
 
-def test_a_review_requested_once_keeps_the_settlement_until_its_end(calls: Calls) -> None:
+def test_a_review_is_requested_once_and_extends_the_deadline(calls: Calls) -> None:
     calls.before("VerifyKyc")
     before = calls.row()
     calls.provider.answer, calls.provider.meanwhile = IN_REVIEW, calls.later
@@ -125,7 +125,7 @@ def test_a_review_requested_once_keeps_the_settlement_until_its_end(calls: Calls
 @pytest.mark.parametrize(
     "error", [DEAD, KycCircuitOpen("kyc: not asked"), KycRequestRefused("kyc: refused with status 422")]
 )
-def test_a_missing_verdict_writes_nothing_and_is_asked_for_again(
+def test_without_an_answer_nothing_is_written_and_kyc_asked_again(
     calls: Calls, error: SettlementError
 ) -> None:
     calls.before("VerifyKyc")
@@ -141,7 +141,7 @@ def test_a_missing_verdict_writes_nothing_and_is_asked_for_again(
 
 @pytest.mark.parametrize("verdict", [APPROVED, REJECTED])
 @pytest.mark.parametrize("answer", [DEAD, *ANSWERS])
-def test_a_verdict_is_replayed_for_ever_without_a_question(
+def test_a_recorded_verdict_is_replayed_without_asking_the_provider(
     calls: Calls, verdict: Verdict, answer: Verdict | Exception
 ) -> None:
     calls.before("VerifyKyc")
@@ -175,7 +175,7 @@ def test_the_provider_is_asked_only_between_hold_and_deadline(calls: Calls, revi
 
 
 @pytest.mark.parametrize("review_seconds", [3_600, 14_400])
-def test_neither_review_nor_webhook_moves_the_requests_own_deadline(
+def test_a_review_or_webhook_does_not_change_the_requests_deadline(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, review_seconds: int
 ) -> None:
     named = WIRE | {"deadline_seconds": 7_200}
@@ -221,7 +221,7 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
 @pytest.mark.parametrize("first", [APPROVED, REJECTED])
 @pytest.mark.parametrize("second", ANSWERS)
 @pytest.mark.parametrize("by_webhook", [True, False])
-def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
+def test_the_first_of_two_answers_stays_and_contradictions_are_reported(
     calls: Calls, log: io.StringIO, first: Verdict, second: Verdict, by_webhook: bool
 ) -> None:
     """Our own answer is a fact beside the webhook's. A review contradicts only a twin's answer."""
@@ -264,7 +264,7 @@ def test_of_two_answers_the_first_stays_and_contradictions_are_reported(
 
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED])
 @pytest.mark.parametrize("compensated", [False, True])
-def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
+def test_a_concurrent_calls_review_outweighs_this_calls_answer(
     calls: Calls, answer: Verdict, compensated: bool
 ) -> None:
     calls.before("VerifyKyc")
@@ -299,7 +299,7 @@ def test_a_twins_review_alone_decides_unless_the_settlement_was_compensated(
     ],
     ids=["down", "circuit open", "refused", "approved", "rejected", "review"],
 )
-def test_a_dead_calls_verdict_prevails_over_the_next_answer(
+def test_a_dead_calls_recorded_verdict_outweighs_the_next_answer(
     calls: Calls, log: io.StringIO, first: Verdict, answer: Verdict | Exception
 ) -> None:
     """The provider is asked first: no step has built on evidence alone."""
@@ -334,7 +334,7 @@ def test_a_dead_calls_verdict_prevails_over_the_next_answer(
 
 
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
-def test_nothing_is_recorded_on_evidence_of_other_content(calls: Calls, answer: Verdict | Exception) -> None:
+def test_evidence_about_another_request_is_a_conflict(calls: Calls, answer: Verdict | Exception) -> None:
     """The row, read before the question, has other content: this evidence was written past it."""
     calls.before("VerifyKyc")
     die_between(calls)

@@ -33,7 +33,7 @@ def test_the_stages_highest_balance_does_not_stop_a_merchants_release(verified: 
         (None, AccountNotFound),
     ],
 )
-def test_an_unpayable_merchant_is_refused_by_name_unless_already_paid(
+def test_an_unpayable_merchant_gets_no_new_release(
     verified: Calls, shop: dict[str, Any] | None, error: type[Exception]
 ) -> None:
     """A merchant closed after its release: a resumed execution goes on to the fee."""

@@ -53,7 +53,7 @@ def reverse(calls: Calls) -> dict[str, Any]:
     return calls.begin(settlement=SHOP, reversal=ORDER | {"expected_status": "PROCESSING"})
 
 
-def test_the_streams_record_makes_a_release_available_once(paid: Calls) -> None:
+def test_sweeping_a_release_makes_it_available_once(paid: Calls) -> None:
     paid.counted()
 
     sweep(ENTRY, ENTRY)
@@ -64,7 +64,7 @@ def test_the_streams_record_makes_a_release_available_once(paid: Calls) -> None:
     assert paid.counted() == {"StepCalled": 2, "MerchantSwept": 1}
 
 
-def test_an_account_that_cannot_be_swept_keeps_no_other_waiting(paid: Calls) -> None:
+def test_a_missing_merchant_delays_no_other(paid: Calls) -> None:
     gone = of_merchant(paid, "merchant.gone")
     paid.counted()
 
@@ -96,7 +96,7 @@ def test_a_busy_merchant_delays_no_other_and_is_tried_once(
     assert paid.counted() == {"StepCalled": 1, "StoreUnavailable": 1, "MerchantSwept": 1}
 
 
-def test_what_no_time_is_left_for_comes_again(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_without_time_left_come_again(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_workers, "THREADS", 1)
     paid.ledger.open("merchant.zoo", 0)
     entries = [of_merchant(paid, "merchant.zoo"), of_merchant(paid, "merchant.shop", 1), ENTRY]
@@ -109,7 +109,7 @@ def test_what_no_time_is_left_for_comes_again(paid: Calls, monkeypatch: pytest.M
     )
 
 
-def test_merchants_are_swept_beside_each_other(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merchants_are_swept_in_parallel(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     together = Barrier(_workers.THREADS)
     fold = sweeper.fold
 
@@ -127,7 +127,7 @@ def test_merchants_are_swept_beside_each_other(paid: Calls, monkeypatch: pytest.
     assert [paid.account(name)["available"] for name in names] == [4772] * len(names)
 
 
-def test_the_shortest_name_of_a_merchant_is_one(paid: Calls) -> None:
+def test_the_shortest_possible_merchant_name_is_swept(paid: Calls) -> None:
     paid.ledger.open("merchant.", 0)
 
     sweep(of_merchant(paid, "merchant."), ENTRY)
@@ -151,7 +151,7 @@ def test_the_shortest_name_of_a_merchant_is_one(paid: Calls) -> None:
     ],
     ids=str,
 )
-def test_an_entry_that_no_function_put_is_put_aside_alone(paid: Calls, changed: Row) -> None:
+def test_only_a_forged_entry_is_put_aside(paid: Calls, changed: Row) -> None:
     bad = spoilt(paid, changed)
 
     sweep(bad, ENTRY)
@@ -163,7 +163,7 @@ def test_an_entry_that_no_function_put_is_put_aside_alone(paid: Calls, changed: 
     assert paid.queues.to == [os.environ["SWEEPS_PUT_ASIDE"]]
 
 
-def test_what_is_no_release_is_not_looked_at(paid: Calls) -> None:
+def test_an_entry_that_is_no_release_is_ignored(paid: Calls) -> None:
     spoilt(paid, {"step": "deposit", "currency": None, "amount": None})
 
     assert sweep(ENTRY) == []
@@ -173,7 +173,7 @@ def test_what_is_no_release_is_not_looked_at(paid: Calls) -> None:
 
 
 @pytest.mark.parametrize("amount", [100, 4772, 5000])
-def test_a_release_without_a_provable_sweep_state_is_put_aside(paid: Calls, amount: int) -> None:
+def test_a_release_changed_after_its_sweep_is_put_aside(paid: Calls, amount: int) -> None:
     """The first one was swept before a foreign hand changed it. Once mended, the late one is swept."""
     sweep(ENTRY)
     entry = paid.ledger.row(ENTRY)
@@ -190,7 +190,7 @@ def test_a_release_without_a_provable_sweep_state_is_put_aside(paid: Calls, amou
     assert paid.account("merchant.shop")["available"] == 4772 + amount
 
 
-def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls) -> None:
+def test_a_corrected_entry_is_swept_with_its_minutes_other_entries(paid: Calls) -> None:
     bad = spoilt(paid, {"amount": "many"})
     sweep(bad, ENTRY)
     spoilt(paid, {"amount": 7})
@@ -201,7 +201,7 @@ def test_a_mended_entry_put_aside_is_swept_with_its_minute(paid: Calls) -> None:
     assert len(paid.queues.sent) == 1
 
 
-def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls) -> None:
+def test_a_later_sweep_puts_no_unreported_malformed_entry_aside(paid: Calls) -> None:
     spoilt(paid, {"amount": "many"})
 
     sweep(ENTRY)
@@ -218,7 +218,7 @@ def test_a_later_sweep_puts_no_unannounced_entry_aside(paid: Calls) -> None:
     ],
     ids=lambda body: body[:60],
 )
-def test_an_unreadable_message_is_put_aside_alone_with_its_reason(paid: Calls, body: str) -> None:
+def test_only_an_unreadable_message_is_put_aside_with_its_reason(paid: Calls, body: str) -> None:
     event = released(ENTRY)
     event["Records"].insert(0, {"messageId": "m-1", "body": body})
 
@@ -246,7 +246,7 @@ def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, changed:
     assert [json.loads(one["body"]) for one in paid.queues.sent] == [[[ENTRY["pk"], ENTRY["sk"]]]]
 
 
-def test_what_cannot_be_put_aside_comes_again(paid: Calls) -> None:
+def test_a_message_that_cannot_be_put_aside_is_redelivered(paid: Calls) -> None:
     bad = spoilt(paid, {"amount": "many"})
     paid.queues.failure = EndpointConnectionError(endpoint_url="https://sqs.invalid")
 
@@ -267,7 +267,7 @@ def test_what_cannot_be_put_aside_comes_again(paid: Calls) -> None:
     ],
     ids=str,
 )
-def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, wrong: Any) -> None:
+def test_only_the_reference_that_is_no_release_is_put_aside(paid: Calls, wrong: Any) -> None:
     event = released(ENTRY)
     event["Records"][0]["body"] = json.dumps([wrong, *json.loads(event["Records"][0]["body"])])
 
@@ -277,7 +277,7 @@ def test_a_non_release_is_put_aside_alone_from_its_message(paid: Calls, wrong: A
     assert [json.loads(one["body"]) for one in paid.queues.sent] == [[wrong]]
 
 
-def test_a_refund_finds_its_release_before_any_sweep(paid: Calls) -> None:
+def test_a_refund_before_any_sweep_uses_the_unswept_release(paid: Calls) -> None:
     found = reverse(paid)
 
     paid.reverse("ReclaimFunds", found, SHOP)

@@ -46,7 +46,7 @@ def time_runs_out(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     monkeypatch.setattr(_dependencies, "now", lambda: next(clock))
 
 
-def test_an_unswept_release_becomes_available_once_and_nothing_else_changes(paid: Calls) -> None:
+def test_a_sweep_order_makes_an_unswept_release_available_once(paid: Calls) -> None:
     before = {(row["pk"], row["sk"]): row for row in paid.ledger.rows()}
 
     told = sweep(paid)
@@ -75,9 +75,7 @@ def test_a_call_with_time_sweeps_a_whole_backlog(backlog: Calls) -> None:
     assert backlog.account(SHOP)["available"] == 30 * NET
 
 
-def test_what_is_swept_is_not_read_again_minute_by_minute(
-    backlog: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_already_swept_minutes_are_not_read_again(backlog: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """Years of history must be passed within few calls."""
     sweep(backlog)
     monkeypatch.setattr(sweeper, "fold", lambda *_: pytest.fail("the minute is swept"))
@@ -86,7 +84,7 @@ def test_what_is_swept_is_not_read_again_minute_by_minute(
 
 
 @pytest.mark.parametrize("seconds", [1, 2, 3])
-def test_a_call_without_time_tells_where_the_next_one_continues(
+def test_a_call_without_time_returns_where_to_continue(
     backlog: Calls, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     come, minutes, calls = dict[str, str](), list[str](), 0
@@ -106,7 +104,7 @@ def test_a_call_without_time_tells_where_the_next_one_continues(
     assert backlog.account(SHOP)["available"] == 30 * NET
 
 
-def test_a_call_repeated_after_failing_half_way_folds_nothing_twice(
+def test_a_sweep_repeated_after_a_failure_counts_no_release_twice(
     backlog: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transact, left = Store.transact, iter(range(7))
@@ -126,7 +124,7 @@ def test_a_call_repeated_after_failing_half_way_folds_nothing_twice(
     assert backlog.account(SHOP)["available"] == 30 * NET
 
 
-def test_a_partly_swept_minute_is_swept_to_its_end(backlog: Calls) -> None:
+def test_a_late_release_in_a_swept_minute_is_swept_too(backlog: Calls) -> None:
     """A late release commits into a minute that already has a sweep row."""
     sweep(backlog)
     entry = backlog.ledger.row(ENTRY)
@@ -136,7 +134,7 @@ def test_a_partly_swept_minute_is_swept_to_its_end(backlog: Calls) -> None:
     assert sweep(backlog)["minutes"] == [{"minute": CLAIMED_AT[:16], "folded": "47.72"}]
 
 
-def test_only_what_was_posted_since_a_minute_is_swept(backlog: Calls) -> None:
+def test_a_sweep_since_a_minute_skips_earlier_minutes(backlog: Calls) -> None:
     since = timestamp(NOW + timedelta(minutes=10))[:16]
 
     assert sweep(backlog, since=since)["minutes"][0]["minute"] == since
@@ -165,7 +163,7 @@ def test_a_bad_order_names_its_field_and_writes_nothing(
         sweep(paid, **change)
 
 
-def test_a_merchant_that_there_is_not_is_not_found(paid: Calls) -> None:
+def test_sweeping_a_merchant_that_does_not_exist_returns_404(paid: Calls) -> None:
     answer = paid.handlers["TakeOrder"](request("sweep", {"account": "merchant.gone"}, "ada"), Context())
 
     assert answer["statusCode"] == 404
@@ -193,7 +191,9 @@ def test_a_merchant_is_closed_once_its_money_is_withdrawn(paid: Calls) -> None:
     assert paid.order("close", CLOSE | {"by": ORDER["by"]}) == closed
 
 
-def test_a_merchant_too_slow_to_sweep_is_not_closed(backlog: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_a_merchant_is_refused_if_sweeping_takes_too_long(
+    backlog: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     time_runs_out(monkeypatch, seconds=2)
 
     with pytest.raises(AccountNotEmpty, match="it still receives releases"):

@@ -39,12 +39,12 @@ FEDERATED = ("arn:aws:sts::123456789012:federated-user/bea", "123456789012:bea")
 # The persons
 
 
-def test_a_decision_that_needs_two_is_refused_to_one(desk: Desk) -> None:
+def test_one_person_alone_cannot_decide_if_two_are_needed(desk: Desk) -> None:
     with desk.refuses(rf"^{desk.decision}: needs 2 persons: propose it$", ApprovalNeeded):
         desk.alone()
 
 
-def test_the_proposer_cannot_approve_as_whomever_they_come(
+def test_a_proposer_cannot_approve_under_any_of_their_identities(
     proposed: Desk, only_conditions: Callable[[], None]
 ) -> None:
     for oneself in THEMSELVES["ada"]:
@@ -58,12 +58,12 @@ def test_the_proposer_cannot_approve_as_whomever_they_come(
 
 
 @pytest.mark.parametrize("who", [FEDERATED, ("arn:aws:iam::123456789012:user/ad\u0131a", "AIDAADA")])
-def test_a_name_of_the_callers_choice_is_no_person(proposed: Desk, who: Person) -> None:
+def test_an_identity_whose_name_the_caller_chose_cannot_approve(proposed: Desk, who: Person) -> None:
     with proposed.refuses(None, CallerUnknown):
         proposed.approve(who)
 
 
-def test_a_second_person_approves_and_both_are_on_record(proposed: Desk, later: Later) -> None:
+def test_a_second_persons_approval_decides_and_both_are_recorded(proposed: Desk, later: Later) -> None:
     later()
 
     answer = proposed.approve("bea")
@@ -82,7 +82,7 @@ def test_a_second_person_approves_and_both_are_on_record(proposed: Desk, later: 
             assert proposed.approve(who) == answer
 
 
-def test_a_stage_that_needs_three_counts_each_person_once(desk: Desk) -> None:
+def test_each_of_three_needed_persons_counts_once(desk: Desk) -> None:
     desk.needs(3)
     desk.propose()
 
@@ -98,7 +98,7 @@ def test_a_stage_that_needs_three_counts_each_person_once(desk: Desk) -> None:
     assert desk.evidence("approve:1:1")
 
 
-def test_a_second_person_may_be_asked_where_one_is_enough(desk: Desk) -> None:
+def test_a_proposal_needs_another_person_even_if_one_suffices(desk: Desk) -> None:
     desk.needs(1)
     desk.propose()
 
@@ -111,7 +111,9 @@ def test_a_second_person_may_be_asked_where_one_is_enough(desk: Desk) -> None:
 
 @decides("reverse")
 @pytest.mark.parametrize(("limit", "is_enough"), [(4820, True), (4819, False)])
-def test_a_reversal_of_more_than_the_stage_says_needs_two(desk: Desk, limit: int, *, is_enough: bool) -> None:
+def test_reversing_more_than_the_configured_limit_needs_two_persons(
+    desk: Desk, limit: int, *, is_enough: bool
+) -> None:
     desk.change_config(approvals={}, reverse_over={"EUR": limit})
 
     if is_enough:
@@ -125,7 +127,7 @@ def test_a_reversal_of_more_than_the_stage_says_needs_two(desk: Desk, limit: int
 
 
 @pytest.mark.parametrize("other", ["bea", "cyd"])
-def test_two_approvals_at_once_decide_once(proposed: Desk, meanwhile: Meanwhile, other: str) -> None:
+def test_two_concurrent_approvals_decide_once(proposed: Desk, meanwhile: Meanwhile, other: str) -> None:
     second: list[Any] = []
     meanwhile(_dependencies.store, "transact", lambda: second.append(proposed.approve(other)))
 
@@ -136,7 +138,7 @@ def test_two_approvals_at_once_decide_once(proposed: Desk, meanwhile: Meanwhile,
 
 
 @pytest.mark.parametrize(("other", "is_bea"), [(THEMSELVES["bea"][-1], True), ("cyd", False)])
-def test_of_two_approvals_at_once_neither_counts_for_the_other(
+def test_two_concurrent_approvals_count_only_once_each(
     desk: Desk, meanwhile: Meanwhile, other: str | Person, *, is_bea: bool
 ) -> None:
     desk.needs(4)
@@ -152,7 +154,7 @@ def test_of_two_approvals_at_once_neither_counts_for_the_other(
     assert (desk.row["approvals"], len(desk.row["persons"])) == (1, 2)
 
 
-def test_two_proposals_at_once_are_one(desk: Desk, meanwhile: Meanwhile) -> None:
+def test_two_concurrent_proposals_become_one(desk: Desk, meanwhile: Meanwhile) -> None:
     meanwhile(_dependencies.store, "transact", lambda: desk.propose("bea"))
 
     with pytest.raises(ProposalRefused, match="another one was faster"):
@@ -165,7 +167,7 @@ def test_two_proposals_at_once_are_one(desk: Desk, meanwhile: Meanwhile) -> None
         desk.propose("ada")
 
 
-def test_a_proposal_is_compared_with_the_settlement_read_after_it(desk: Desk, meanwhile: Meanwhile) -> None:
+def test_a_proposal_is_compared_with_the_settlement_read_afterwards(desk: Desk, meanwhile: Meanwhile) -> None:
     """If the settlement were read first, a newer proposal would look void and be replaced while open."""
     made: list[dict[str, Any]] = []
 
@@ -185,7 +187,7 @@ def test_a_proposal_is_compared_with_the_settlement_read_after_it(desk: Desk, me
     assert desk.row["proposer"] == "bea"
 
 
-def test_what_is_carried_out_cannot_be_withdrawn(proposed: Desk, meanwhile: Meanwhile) -> None:
+def test_a_decided_proposal_cannot_be_withdrawn(proposed: Desk, meanwhile: Meanwhile) -> None:
     meanwhile(_dependencies.store, "transact", lambda: proposed.approve("bea"))
 
     with pytest.raises(ProposalRefused, match="has changed since"):
@@ -198,7 +200,7 @@ def test_what_is_carried_out_cannot_be_withdrawn(proposed: Desk, meanwhile: Mean
 
 @decides("write-off", "retry", "reverse")  # the others are done in one transaction
 @pytest.mark.parametrize("error", [Died(), unanswered()], ids=repr)
-def test_a_decision_whose_function_died_before_the_wake_is_recovered(
+def test_recovery_completes_a_decision_whose_function_died_before_the_wake(
     proposed: Desk, step_functions: StepFunctions, later: Later, error: BaseException
 ) -> None:
     step_functions.failing |= dict.fromkeys(("send_task_success", "start_execution"), error)
@@ -230,7 +232,7 @@ def test_a_decision_whose_function_died_before_the_wake_is_recovered(
     ],
     ids=str,
 )
-def test_a_move_that_names_another_proposal_is_refused(
+def test_approving_or_withdrawing_another_proposal_is_refused(
     proposed: Desk, change: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     for move in (proposed.approve, proposed.withdraw):
@@ -239,7 +241,7 @@ def test_a_move_that_names_another_proposal_is_refused(
 
 
 @pytest.mark.parametrize("field", ["by", "approvers", "person"])
-def test_a_proposals_body_names_no_person(desk: Desk, field: str) -> None:
+def test_a_proposal_whose_body_names_a_person_is_refused(desk: Desk, field: str) -> None:
     for move in (desk.propose, desk.break_glass):
         with desk.refuses(f"^{field}: unknown field", InvalidRequest):
             move(**{field: "bea"})
@@ -257,17 +259,17 @@ WRONG: dict[str, list[Any]] = {
     [(decision, field, other) for decision in ALL for field in SHOWN[decision] for other in WRONG[field]],
     indirect=["desk"],
 )
-def test_what_was_shown_is_compared_with_the_proposal(proposed: Desk, field: str, other: Any) -> None:
+def test_an_approval_whose_shown_values_differ_is_refused(proposed: Desk, field: str, other: Any) -> None:
     with proposed.refuses(f"^{field}: ", (InvalidRequest, ProposalRefused)):
         proposed.approve(**{field: other})
 
 
-def test_nothing_proposed_is_nothing_to_approve(desk: Desk) -> None:
+def test_approving_without_a_proposal_is_refused(desk: Desk) -> None:
     with desk.refuses(r"^digest: there is no proposal to "):
         desk.approve()
 
 
-def test_a_proposal_is_approved_by_the_route_of_its_decision(proposed: Desk) -> None:
+def test_a_proposal_can_only_be_approved_by_its_decisions_route(proposed: Desk) -> None:
     for other in set(ALL) - {proposed.decision}:
         named = {"decision": other, "digest": proposed.digest, **SHOWN[other]}
         with proposed.refuses(f"no proposal to {other}$"):

@@ -15,7 +15,7 @@ MISFITS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_break_glass_pages_and_is_on_record(desk: Desk, pages: PageBus) -> None:
+def test_break_glass_pages_on_call_and_is_recorded(desk: Desk, pages: PageBus) -> None:
     amount, what = ("5.00", f"5.00 of {KEY}") if desk.decision == "reverse-part" else ("48.20", KEY)
 
     desk.break_glass()
@@ -31,7 +31,7 @@ def test_break_glass_pages_and_is_on_record(desk: Desk, pages: PageBus) -> None:
 
 
 @pytest.mark.parametrize("failure", [throttled("PutEvents"), unanswered(), Died(), "not taken"], ids=repr)
-def test_without_a_page_no_glass_is_broken(desk: Desk, pages: PageBus, failure: Any) -> None:
+def test_break_glass_is_refused_if_the_page_cannot_be_sent(desk: Desk, pages: PageBus, failure: Any) -> None:
     pages.failing, pages.failed = (None, 1) if failure == "not taken" else (failure, 0)
     untold = "not taken by the event bus" if pages.failed else f"not sent: {type(failure).__name__}"
     told = None if isinstance(failure, Died) else f"^page: {untold}; nothing was ordered$"
@@ -40,7 +40,7 @@ def test_without_a_page_no_glass_is_broken(desk: Desk, pages: PageBus, failure: 
         desk.break_glass()
 
 
-def test_a_decision_that_does_not_fit_pages_no_one(desk: Desk, pages: PageBus) -> None:
+def test_break_glass_with_an_impossible_decision_pages_no_one(desk: Desk, pages: PageBus) -> None:
     with desk.refuses(r"case|PROCESSING|part: the next one", SettlementError):
         desk.break_glass(**MISFITS.get(desk.decision, {"case": 2}))
 

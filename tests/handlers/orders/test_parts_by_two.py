@@ -28,7 +28,7 @@ def test_a_part_needs_as_many_persons_as_the_whole(desk: Desk) -> None:
         assert desk.alone() == done
 
 
-def test_a_part_agreed_by_two_persons_is_reversed_once(desk: Desk) -> None:
+def test_a_part_approved_by_a_second_person_is_reversed_once(desk: Desk) -> None:
     before = desk.calls.account("alice")["available"]
     told = desk.propose()
     assert (told["part"], told["amount"], told["currency"], told["case"]) == (1, "5.00", "EUR", 0)
@@ -44,7 +44,7 @@ def test_a_part_agreed_by_two_persons_is_reversed_once(desk: Desk) -> None:
     assert desk.faults() == []
 
 
-def test_another_amount_is_another_proposal(proposed: Desk) -> None:
+def test_a_part_of_another_amount_needs_another_proposal(proposed: Desk) -> None:
     first = proposed.digest
     with proposed.refuses("is open"):
         proposed.propose(amount="6.00")
@@ -68,7 +68,7 @@ def test_another_amount_is_another_proposal(proposed: Desk) -> None:
     ],
     ids=str,
 )
-def test_a_part_that_is_not_possible_is_not_proposed(
+def test_an_impossible_part_cannot_be_proposed(
     desk: Desk, pages: PageBus, wrong: dict[str, Any], error: type[Exception]
 ) -> None:
     for move in (desk.propose, desk.break_glass):
@@ -78,7 +78,7 @@ def test_a_part_that_is_not_possible_is_not_proposed(
     assert pages.events == []
 
 
-def test_the_remaining_amount_may_be_proposed_and_no_cent_more(desk: Desk) -> None:
+def test_a_part_may_be_proposed_up_to_the_remaining_amount(desk: Desk) -> None:
     desk.needs(1)
     desk.alone(amount="40.00")
     desk.needs(2)
@@ -91,7 +91,7 @@ def test_the_remaining_amount_may_be_proposed_and_no_cent_more(desk: Desk) -> No
     assert desk.calls.row()["reversed_in_part"] == 4772
 
 
-def test_a_part_the_payee_cannot_pay_waits_for_its_money(proposed: Desk) -> None:
+def test_an_approval_can_be_repeated_once_the_payee_has_money(proposed: Desk) -> None:
     had = proposed.calls.account("bob")["available"]
     proposed.calls.ledger.open("bob", 499)
     with proposed.refuses(None, InsufficientFunds):
@@ -103,9 +103,7 @@ def test_a_part_the_payee_cannot_pay_waits_for_its_money(proposed: Desk) -> None
     assert proposed.calls.row()["reversed_in_part"] == 500
 
 
-def test_a_partly_reversed_settlement_admits_neither_proposal_nor_break_glass(
-    desk: Desk, pages: PageBus
-) -> None:
+def test_a_partly_reversed_settlement_cannot_be_reversed_whole(desk: Desk, pages: PageBus) -> None:
     desk.needs(1)
     desk.alone()
     desk.needs(2)

@@ -22,7 +22,7 @@ def took(action: str, name: str) -> dict[str, str]:
     return {"key": KEY, "action": action, "execution": f"{KEY}-{name}-{NONCE}"}
 
 
-def test_a_settlement_in_flight_is_resumed_alone_before_its_time(calls: Calls) -> None:
+def test_only_the_ordered_settlement_is_resumed_before_its_time(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.ledger.put(calls.row() | keys.settlement("order-2026-000999"))
     calls.counted()
@@ -42,7 +42,7 @@ def test_a_settlement_past_its_deadline_is_reversed(calls: Calls) -> None:
     assert calls.recover_now() == took("compensate", "c1")
 
 
-def test_a_finished_settlement_needs_nothing(calls: Calls) -> None:
+def test_a_finished_settlement_is_left_alone(calls: Calls) -> None:
     calls.after("CollectFee")
     calls.counted()
 
@@ -54,7 +54,7 @@ def test_a_finished_settlement_needs_nothing(calls: Calls) -> None:
     assert calls.functions.sent == []
 
 
-def test_a_review_that_begins_meanwhile_is_left_to_its_end(calls: Calls) -> None:
+def test_a_settlement_whose_review_begins_meanwhile_is_left_alone(calls: Calls) -> None:
     calls.after("HoldFunds")
     calls.meanwhile(_dependencies.store, "update", lambda: calls.alter(review="ver_1"))
 

@@ -23,7 +23,7 @@ def test_each_function_reverses_its_step_and_the_last_finishes(calls: Calls) -> 
 
 
 @pytest.mark.parametrize("state", REVERSALS)
-def test_a_reversed_step_is_left_alone_in_any_later_status(calls: Calls, state: str) -> None:
+def test_reversing_a_reversed_step_is_a_replay_in_any_status(calls: Calls, state: str) -> None:
     calls.unwind(calls.reopened("RefundFee"))
     calls.later()
     calls.counted()
@@ -39,7 +39,7 @@ def test_a_reversed_step_is_left_alone_in_any_later_status(calls: Calls, state: 
 
 @pytest.mark.parametrize("state", ["RefundFee", "ReclaimFunds"])
 @pytest.mark.parametrize("last", ["HoldFunds", "VerifyKyc"])
-def test_what_never_committed_is_not_reversed(calls: Calls, state: str, last: str) -> None:
+def test_a_step_that_never_committed_is_not_reversed(calls: Calls, state: str, last: str) -> None:
     """The machine does not call these functions then: their steps are not due."""
     calls.after(last)
     found = calls.begin(error=REJECTED_BY_KYC)
@@ -79,7 +79,7 @@ SPENT, MOVED = "payee: the account has too little available to give back", "the 
         ("VoidHold", "alice", None, AccountNotFound, "payer"),
     ],
 )
-def test_a_reversal_that_its_account_stops_is_refused_by_name(
+def test_a_reversal_that_an_account_prevents_is_refused_by_name(
     calls: Calls, state: str, account: str, row: dict[str, Any] | None, error: type[Exception], party: str
 ) -> None:
     found = calls.reopened(state)

@@ -39,7 +39,7 @@ def counted_parts(calls: Calls) -> tuple[str, int, int, int]:
     return row["status"], row.get("parts", 0), row.get("reversed_in_part", 0), row["escrow"]
 
 
-def test_a_part_goes_back_to_the_payer_without_the_fee(settled: Calls) -> None:
+def test_reversing_a_part_pays_the_payer_and_keeps_the_fee(settled: Calls) -> None:
     before = settled.row()
 
     answer = reverse(settled)
@@ -74,7 +74,7 @@ def test_the_parts_add_up_to_the_released_amount_at_most(settled: Calls) -> None
         reverse(settled, 4, "0.01")
 
 
-def test_a_repeated_part_is_answered_from_the_record(settled: Calls) -> None:
+def test_a_repeated_part_gets_the_recorded_answer(settled: Calls) -> None:
     first = reverse(settled)
 
     with settled.writes_nothing():
@@ -87,7 +87,7 @@ def test_a_repeated_part_is_answered_from_the_record(settled: Calls) -> None:
 @pytest.mark.parametrize(
     ("change", "field"), [({"amount": "5.01"}, "amount"), ({"reason": "another"}, "reason")]
 )
-def test_a_part_that_was_ordered_otherwise_is_refused(settled: Calls, change: Any, field: str) -> None:
+def test_a_repeated_part_with_other_values_is_refused(settled: Calls, change: Any, field: str) -> None:
     reverse(settled)
 
     message = rf"^part: number 1 is on record since {LATER_AT} with another {field}$"
@@ -124,7 +124,7 @@ def test_a_wrong_field_is_named_and_nothing_is_written(
         settled.order("reverse-part", BACK | change)
 
 
-def test_a_payee_who_spent_it_is_refused_without_limbo(settled: Calls) -> None:
+def test_a_part_is_refused_if_the_payee_spent_the_money(settled: Calls) -> None:
     settled.ledger.put(keys.account("bob") | settled.account("bob") | {"available": 499})
 
     with settled.writes_nothing(), pytest.raises(InsufficientFunds, match=r"^payee: "):
@@ -134,7 +134,7 @@ def test_a_payee_who_spent_it_is_refused_without_limbo(settled: Calls) -> None:
     assert counted_parts(settled) == ("SETTLED", 1, 499, 0)
 
 
-def test_a_part_without_an_answer_may_be_given_again(settled: Calls) -> None:
+def test_a_part_whose_answer_was_lost_may_be_repeated(settled: Calls) -> None:
     silent = StoreUnavailable("DynamoDB: no answer")
     with settled.fails("record", silent, after=True), pytest.raises(StoreUnavailable):
         reverse(settled)
@@ -143,7 +143,7 @@ def test_a_part_without_an_answer_may_be_given_again(settled: Calls) -> None:
     assert counted_parts(settled) == ("SETTLED", 1, 500, 0)
 
 
-def test_the_outcome_tells_what_was_reversed_in_part(settled: Calls) -> None:
+def test_the_outcome_shows_the_amount_reversed_in_parts(settled: Calls) -> None:
     assert "reversed_in_part" not in settled.report()
     reverse(settled)
     reverse(settled, 2, "1.5")

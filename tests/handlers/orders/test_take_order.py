@@ -50,7 +50,7 @@ def named(name: str) -> dict[str, Any]:
     "decision", [*DECISIONS, "reverse", "recover", "open", "deposit", "close", *there("merchants", "sweep")]
 )
 @pytest.mark.parametrize("field", ["by", "user_id", "proof", "settlement"])
-def test_by_in_the_body_is_an_unknown_field(calls: Calls, decision: str, field: str) -> None:
+def test_an_identity_field_in_the_body_is_refused_as_unknown(calls: Calls, decision: str, field: str) -> None:
     calls.fall()
     body: dict[str, Any] = {"key": KEY, "reason": "why", field: BEA}
     body |= {"case": 1, "decision": decision} if decision in DECISIONS else {}
@@ -194,9 +194,7 @@ def test_an_execution_with_the_orders_name_starts_if_none_waits(
 
 @pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize("gone_at", ["entry", "decision"])
-def test_a_missing_account_does_not_keep_its_settlement_in_limbo(
-    calls: Calls, decision: str, gone_at: str
-) -> None:
+def test_a_case_whose_account_is_missing_can_be_decided(calls: Calls, decision: str, gone_at: str) -> None:
     found = calls.fall() if gone_at == "decision" else calls.stuck()
     calls.close("bob")
     if gone_at == "entry":
@@ -236,7 +234,7 @@ def test_a_case_is_decided_once_and_repetitions_are_answered_alike(
 
 @pytest.mark.parametrize("decision", ["retry", "write-off"])
 @pytest.mark.parametrize("error", [Died(), throttled("SendTaskSuccess"), unanswered()], ids=repr)
-def test_a_decision_whose_function_died_before_the_wake_is_recovered(
+def test_recovery_completes_a_decision_whose_function_died_before_the_wake(
     limbo: Calls, error: BaseException, decision: str
 ) -> None:
     limbo.step_functions.failing["send_task_success"] = error
@@ -251,7 +249,7 @@ def test_a_decision_whose_function_died_before_the_wake_is_recovered(
     assert limbo.step_functions.started == [("Compensation", f"{KEY}-c1-{NONCE}", named("resolve:1"))]
 
 
-def test_a_decision_taken_over_is_not_announced_again_by_recovery(limbo: Calls) -> None:
+def test_recovery_does_not_announce_a_decision_that_was_taken_over(limbo: Calls) -> None:
     limbo.decide("retry")
     limbo.begin_as("another", named("resolve:1"))
     limbo.later(seconds=30)
@@ -262,7 +260,7 @@ def test_a_decision_taken_over_is_not_announced_again_by_recovery(limbo: Calls) 
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_repeated_decision_makes_up_for_the_missed_wake(limbo: Calls, decision: str) -> None:
+def test_a_repeated_decision_sends_the_missed_wake(limbo: Calls, decision: str) -> None:
     limbo.step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
     with pytest.raises(StartUnavailable):
         limbo.decide(decision)
@@ -274,7 +272,7 @@ def test_a_repeated_decision_makes_up_for_the_missed_wake(limbo: Calls, decision
     assert (limbo.step_functions.sent, limbo.step_functions.started) == ([{"case": 1}], [])
 
 
-def test_a_completed_case_without_wake_is_announced_after_its_wait(limbo: Calls) -> None:
+def test_a_completion_without_a_wake_is_announced_after_the_wait(limbo: Calls) -> None:
     limbo.step_functions.failing["send_task_success"] = throttled("SendTaskSuccess")
     with pytest.raises(StartUnavailable):
         limbo.decide("complete")
@@ -288,7 +286,7 @@ def test_a_completed_case_without_wake_is_announced_after_its_wait(limbo: Calls)
     assert announced["notice"]["decision"] == "complete"
 
 
-def test_a_repeated_decision_leaves_any_new_execution_to_recovery(limbo: Calls) -> None:
+def test_a_repeated_decision_leaves_starting_an_execution_to_recovery(limbo: Calls) -> None:
     """The first one woke the execution and used up its token. A second execution would alert twice."""
     limbo.decide("retry")
     limbo.step_functions.failing["send_task_success"] = ClientError(
@@ -331,7 +329,7 @@ def test_a_reversal_begins_with_its_order_and_starts_an_execution(
     assert calls.step_functions.started == [("Compensation", f"{KEY}-reverse-{NONCE[:6]}", named("reverse"))]
 
 
-def test_a_repeated_reversal_is_one_and_keeps_its_first_person(calls: Calls) -> None:
+def test_a_repeated_reversal_order_keeps_the_first_persons_record(calls: Calls) -> None:
     calls.after("CollectFee")
     first = calls.order_reversal()
 
@@ -342,7 +340,7 @@ def test_a_repeated_reversal_is_one_and_keeps_its_first_person(calls: Calls) -> 
     assert calls.functions.sent == [{"key": KEY}]  # recovery looks whether that execution runs
 
 
-def test_a_reversal_in_limbo_is_not_started_again(calls: Calls) -> None:
+def test_a_repeated_reversal_order_in_limbo_starts_nothing(calls: Calls) -> None:
     calls.fall("fee")
     calls.step_functions.started.clear()
 
@@ -351,7 +349,7 @@ def test_a_reversal_in_limbo_is_not_started_again(calls: Calls) -> None:
     assert calls.step_functions.started == []
 
 
-def test_a_reversal_whose_function_died_before_the_start_is_recovered(calls: Calls) -> None:
+def test_recovery_starts_a_reversal_whose_function_died_before_the_start(calls: Calls) -> None:
     calls.after("CollectFee")
     calls.step_functions.failing["start_execution"] = Died()
     with pytest.raises(Died):
@@ -376,7 +374,7 @@ def test_a_reversal_ended_by_completion_is_not_ordered_again(calls: Calls) -> No
 # Recovery
 
 
-def test_a_recovery_is_asked_for_and_its_answer_is_told(calls: Calls) -> None:
+def test_a_recover_order_invokes_recovery_and_returns_its_answer(calls: Calls) -> None:
     calls.after("HoldFunds")
     done = {"key": KEY, "action": "settle", "execution": f"{KEY}-r1-{NONCE}"}
     calls.functions.answers = lambda event: done
@@ -386,7 +384,7 @@ def test_a_recovery_is_asked_for_and_its_answer_is_told(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("error", [throttled("Invoke"), unanswered()], ids=repr)
-def test_a_recovery_that_was_not_heard_may_be_ordered_again(calls: Calls, error: Exception) -> None:
+def test_a_recover_order_that_got_no_answer_returns_503(calls: Calls, error: Exception) -> None:
     calls.after("HoldFunds")
     calls.functions.failing = error
 
@@ -395,7 +393,7 @@ def test_a_recovery_that_was_not_heard_may_be_ordered_again(calls: Calls, error:
     assert (answer["statusCode"], json.loads(answer["body"])["error"]) == (503, "StartUnavailable")
 
 
-def test_a_recovery_that_fails_is_told_by_its_error(calls: Calls) -> None:
+def test_a_recover_order_raises_recoverys_own_error(calls: Calls) -> None:
     def fails(event: Any) -> Any:
         raise StartUnavailable("x: not started")
 

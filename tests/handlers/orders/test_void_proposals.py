@@ -53,7 +53,7 @@ def test_any_change_of_the_settlement_voids_the_proposal(
         proposed.approve()
 
 
-def test_a_proposal_before_the_hold_is_refused_after_the_release(calls: Calls) -> None:
+def test_a_proposal_from_before_the_release_is_refused_afterwards(calls: Calls) -> None:
     """Without a fee, the escrow is empty both times."""
     desk = Desk(calls, "reverse", calls.change_config)
     calls.before("CollectFee")
@@ -86,7 +86,7 @@ def test_a_proposal_expires_and_is_replaced(
         proposed.approve(digest=expired)
 
 
-def test_another_number_of_persons_voids_the_proposal(proposed: Desk) -> None:
+def test_changing_the_needed_number_of_persons_voids_the_proposal(proposed: Desk) -> None:
     proposed.needs(3)
 
     with proposed.refuses(r"^digest: the settlement has changed"):
@@ -111,7 +111,7 @@ def test_a_withdrawn_proposal_is_not_carried_out(proposed: Desk, who: str) -> No
 # A row that is lost, or comes from before a restore
 
 
-def test_a_lost_proposal_is_named_and_another_replaces_it(proposed: Desk) -> None:
+def test_the_proof_names_a_deleted_proposal_which_can_be_replaced(proposed: Desk) -> None:
     lost = proposed.digest
     proposed.calls.ledger.delete(keys.proposal(KEY))
     (fault,) = proposed.faults()
@@ -128,7 +128,7 @@ def test_a_lost_proposal_is_named_and_another_replaces_it(proposed: Desk) -> Non
     assert (proposed.faults(), proposed.is_decided) == ([], True)
 
 
-def test_a_lost_proposal_without_other_evidence_is_named(calls: Calls) -> None:
+def test_the_proof_names_a_deleted_proposal_without_other_evidence(calls: Calls) -> None:
     calls.after("HoldFunds")
     desk = Desk(calls, "reverse", calls.change_config)
     desk.propose(expected_status="PROCESSING")
@@ -139,7 +139,7 @@ def test_a_lost_proposal_without_other_evidence_is_named(calls: Calls) -> None:
     assert "is gone or cannot be read" in fault
 
 
-def test_a_proposal_of_before_a_restore_is_replaced(proposed: Desk) -> None:
+def test_a_proposal_row_put_back_by_a_restore_is_replaced(proposed: Desk) -> None:
     first = proposed.row
     proposed.withdraw()
     proposed.propose("cyd")
@@ -157,7 +157,7 @@ def test_a_proposal_of_before_a_restore_is_replaced(proposed: Desk) -> None:
     assert (proposed.faults(), proposed.is_decided) == ([], True)
 
 
-def test_a_withdrawn_proposal_open_again_is_found_and_replaced(proposed: Desk) -> None:
+def test_a_withdrawn_proposal_forged_open_is_found_and_replaced(proposed: Desk) -> None:
     proposed.withdraw()
     proposed.change(status="OPEN")
 
@@ -169,7 +169,7 @@ def test_a_withdrawn_proposal_open_again_is_found_and_replaced(proposed: Desk) -
     assert proposed.faults() == []
 
 
-def test_an_approval_missing_in_its_row_stops_the_next(desk: Desk) -> None:
+def test_a_proposal_row_lacking_a_recorded_approval_cannot_be_approved(desk: Desk) -> None:
     """A row from before a restore lacks an approval that is on record."""
     desk.needs(4)
     desk.propose()
@@ -188,7 +188,7 @@ def test_an_approval_missing_in_its_row_stops_the_next(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("forged", ["propose:1", "approve:1:1"])
-def test_the_proof_names_an_approved_decision_with_unrecorded_persons(desk: Desk, forged: str) -> None:
+def test_the_proof_names_a_decision_whose_approvals_are_not_recorded(desk: Desk, forged: str) -> None:
     desk.needs(3)
     desk.propose()
     desk.approve("bea")
@@ -201,7 +201,7 @@ def test_the_proof_names_an_approved_decision_with_unrecorded_persons(desk: Desk
     assert f"evidence {desk.evidence_name} names persons whose proposal or approval is not on" in fault
 
 
-def test_a_proposal_that_only_its_row_tells_done_decides_nothing(proposed: Desk) -> None:
+def test_a_proposal_row_forged_to_done_decides_nothing(proposed: Desk) -> None:
     proposed.change(status="DONE")
 
     with proposed.refuses("it is DONE"):
@@ -213,7 +213,9 @@ def test_a_proposal_that_only_its_row_tells_done_decides_nothing(proposed: Desk)
     [{"persons": {"zed"}}, {"persons": {"ada", "zed"}}, {"approvals": 5}, {"needed": 1}],
     ids=["another person", "one person more", "approvals", "needed"],
 )
-def test_a_row_with_other_persons_than_its_moves_is_damaged(proposed: Desk, wrong: dict[str, Any]) -> None:
+def test_a_proposal_row_whose_persons_contradict_the_evidence_is_damaged(
+    proposed: Desk, wrong: dict[str, Any]
+) -> None:
     proposed.change(**wrong)
 
     with proposed.refuses(None, RowDamaged):
@@ -221,7 +223,7 @@ def test_a_row_with_other_persons_than_its_moves_is_damaged(proposed: Desk, wron
     assert any("PROPOSAL#" in fault for fault in proposed.all_faults())
 
 
-def test_an_expired_proposal_that_is_made_to_last_is_found(proposed: Desk, later: Later) -> None:
+def test_the_proof_names_an_expired_proposal_forged_to_last_longer(proposed: Desk, later: Later) -> None:
     proposed.change(valid_until="2027-01-01T00:00:00.000Z")
     later(hours=25)
 
@@ -242,7 +244,7 @@ def test_an_expired_proposal_that_is_made_to_last_is_found(proposed: Desk, later
     ],
 )
 @decides("reverse", "retry")
-def test_a_move_that_names_no_proposal_is_a_fault(proposed: Desk, step: str, told: str) -> None:
+def test_the_proof_names_evidence_that_belongs_to_no_proposal(proposed: Desk, step: str, told: str) -> None:
     row = proposed.evidence("propose:1")
     proposed.calls.ledger.put(row | keys.evidence(KEY, step) | {"step": step})
 

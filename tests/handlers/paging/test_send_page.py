@@ -27,7 +27,7 @@ def send(calls: Calls, kind: str, detail: Any = DETAIL) -> None:
         ("an event of the next release", "PAGE_TOPIC"),
     ],
 )
-def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(calls: Calls, kind: str, topic: str) -> None:
+def test_a_pages_kind_selects_its_topic_and_unknown_is_urgent(calls: Calls, kind: str, topic: str) -> None:
     with calls.writes_nothing():
         send(calls, kind)
 
@@ -39,7 +39,7 @@ def test_a_page_goes_by_urgency_and_unknown_kinds_are_urgent(calls: Calls, kind:
 
 
 @pytest.mark.parametrize("failing", [throttled("Publish"), unanswered()], ids=repr)
-def test_a_page_untaken_by_sns_fails_so_that_lambda_retries(calls: Calls, failing: Exception) -> None:
+def test_a_page_that_sns_refuses_fails_for_lambda_to_retry(calls: Calls, failing: Exception) -> None:
     calls.topics.failing = failing
     calls.counted()
 

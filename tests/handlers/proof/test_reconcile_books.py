@@ -82,7 +82,7 @@ def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls) -> N
 @pytest.mark.parametrize(
     ("minutes", "in_review", "is_ahead"), [(60, False, False), (61, False, True), (61, True, False)]
 )
-def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
+def test_a_settlement_from_a_clock_ahead_is_no_fault(
     settled: Calls,
     log: io.StringIO,
     monkeypatch: pytest.MonkeyPatch,
@@ -112,7 +112,7 @@ def test_a_settlement_listed_over_an_hour_ahead_is_no_fault(
     assert [(line["message"], line["key"]) for line in lines] == [("listed ahead", request["key"])] * is_ahead
 
 
-def test_two_runs_and_a_repeated_one_find_the_same(settled: Calls) -> None:
+def test_two_runs_give_the_same_result(settled: Calls) -> None:
     assert run() == run()
 
 
@@ -151,7 +151,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
     ],
     ids=lambda one: one.get("pk"),
 )
-def test_a_line_has_only_a_row_kind_and_settlement_key(
+def test_a_log_line_names_only_the_rows_kind_and_settlement(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
     """The names of all other rows may contain accounts."""
@@ -167,7 +167,7 @@ def test_a_line_has_only_a_row_kind_and_settlement_key(
     assert "alice" not in log.getvalue()
 
 
-def test_a_flood_of_faults_is_counted_and_only_partly_told(
+def test_many_faults_are_all_counted_but_only_some_logged(
     settled: Calls, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled.counted()
@@ -322,7 +322,7 @@ def test_a_page_throttled_a_few_times_is_finally_read(
     assert (answer["conserved"], answer["rows"]) == (True, len(settled.ledger.rows()))
 
 
-def test_an_unanswered_second_look_leaves_the_table_unproven_without_fault(settled: Calls) -> None:
+def test_an_unanswered_second_look_leaves_the_table_unproven(settled: Calls) -> None:
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})

@@ -81,7 +81,7 @@ def posted(town: Town) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("limit", ["1", "3", "500"])
-def test_page_by_page_it_is_the_whole_journal(journal: MemoryS3, town: Town, limit: str) -> None:
+def test_walking_the_pages_gives_the_whole_journal(journal: MemoryS3, town: Town, limit: str) -> None:
     found = walk(limit=limit)
 
     assert set(entries(found)) == posted(town)
@@ -90,7 +90,7 @@ def test_page_by_page_it_is_the_whole_journal(journal: MemoryS3, town: Town, lim
     assert not any(page["skipped"] for page in found)
 
 
-def test_an_entry_is_told_as_the_command_tells_it(journal: MemoryS3) -> None:
+def test_the_api_shows_an_entry_as_the_command_does(journal: MemoryS3) -> None:
     one = next(
         one for one in walk()[0]["entries"] if (one["key"], one["step"]) == ("order-2026-000001", "release")
     )
@@ -99,7 +99,7 @@ def test_an_entry_is_told_as_the_command_tells_it(journal: MemoryS3) -> None:
     assert (one["debit"], one["credit"], one["amount"]) == ("escrow:order-2026-000001", "bob", "47.72")
 
 
-def test_a_reader_at_the_end_continues_with_later_sealed_entries(
+def test_a_reader_at_the_end_later_gets_newly_sealed_entries(
     journal: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = walk()[-1]
@@ -113,7 +113,7 @@ def test_a_reader_at_the_end_continues_with_later_sealed_entries(
     assert nothing.content["entries"] == []
 
 
-def test_the_minutes_still_open_to_objects_are_held_back(
+def test_minutes_that_may_still_get_objects_are_held_back(
     s3: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, *others = towns.entries(town)
@@ -128,7 +128,7 @@ def test_the_minutes_still_open_to_objects_are_held_back(
     assert set(entries(walk())) == posted(town)
 
 
-def test_an_instant_leaves_older_entries_out_and_older_objects_unread(journal: MemoryS3, town: Town) -> None:
+def test_since_leaves_out_older_entries_without_reading_older_objects(journal: MemoryS3, town: Town) -> None:
     old = seals.object_name(b"", town.now - timedelta(days=30))
     journal.put_object(Bucket="journal", Key=old, Body=b"no gzip")
     times = sorted(row["posted_at"] for row in towns.entries(town))
@@ -159,7 +159,7 @@ def test_a_bad_entry_or_lost_object_is_named_and_skipped(journal: MemoryS3, town
     assert set(entries(found)) == posted(town)
 
 
-def test_an_object_gone_while_partly_read_is_named(journal: MemoryS3, town: Town) -> None:
+def test_an_object_deleted_between_two_pages_is_named(journal: MemoryS3, town: Town) -> None:
     name = put(journal, town.now - timedelta(days=1), *map(inserted, towns.entries(town)[:2]))
     first = ask(limit="1").content
     del journal.versions[name]
@@ -167,7 +167,7 @@ def test_an_object_gone_while_partly_read_is_named(journal: MemoryS3, town: Town
     assert {"object": name, "line": None, "reason": "is gone"} in walk(cursor=first["cursor"])[0]["skipped"]
 
 
-def test_a_page_is_bounded_by_size_objects_and_time(
+def test_a_page_is_limited_in_entries_objects_and_time(
     journal: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = Context(iter([_journal_page.RESERVED_MS] * 99))
@@ -184,7 +184,7 @@ def test_a_page_is_bounded_by_size_objects_and_time(
 
 
 @pytest.mark.parametrize("fault", ["AccessDenied", None])
-def test_a_journal_that_does_not_answer_is_503(
+def test_an_unavailable_journal_returns_503(
     journal: MemoryS3, monkeypatch: pytest.MonkeyPatch, fault: str | None
 ) -> None:
     def fails(**_: Any) -> Any:
@@ -232,5 +232,5 @@ def test_a_bad_parameter_is_named(journal: MemoryS3, query: dict[str, str], fiel
     assert answer.content["message"].partition(":")[0] == field
 
 
-def test_a_well_formed_forged_cursor_begins_at_another_place(journal: MemoryS3, town: Town) -> None:
+def test_a_forged_cursor_only_begins_at_another_place(journal: MemoryS3, town: Town) -> None:
     assert set(entries(walk(cursor=forged(DIGEST, NAME, 0)))) == posted(town)

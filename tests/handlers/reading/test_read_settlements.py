@@ -104,7 +104,7 @@ def test_an_outcome_follows_the_contract_with_its_sequence_as_etag(
 
 
 @pytest.mark.parametrize("given", ['"{}"', 'W/"{}"', '"1234", "{}"', '"1234","{}"', "*"])
-def test_a_reader_who_has_the_version_gets_no_body(calls: Calls, ask: Ask, given: str) -> None:
+def test_a_reader_with_the_current_version_gets_304(calls: Calls, ask: Ask, given: str) -> None:
     calls.after("CollectFee")
     sequence = calls.row()["sequence"]
 
@@ -154,7 +154,7 @@ def test_a_reader_waits_for_a_claim(calls: Calls, ask: Ask, clock: Clock) -> Non
 @pytest.mark.parametrize(
     ("wait", "left_ms", "sleeps"), [("0", 28_000, 0), ("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)]
 )
-def test_an_unchanged_outcome_is_told_within_the_calls_time(
+def test_an_unchanged_outcome_is_returned_before_the_calls_time_ends(
     calls: Calls, ask: Ask, clock: Clock, wait: str, left_ms: int, sleeps: int
 ) -> None:
     calls.after("HoldFunds")
@@ -166,7 +166,7 @@ def test_an_unchanged_outcome_is_told_within_the_calls_time(
     assert clock.sleeps == sleeps
 
 
-def test_a_reader_behind_does_not_wait(calls: Calls, ask: Ask, clock: Clock) -> None:
+def test_a_reader_with_an_older_sequence_does_not_wait(calls: Calls, ask: Ask, clock: Clock) -> None:
     calls.after("CollectFee")
 
     assert ask(reading.outcome(KEY, {"wait": "20", "after": "1"})).status == 200
@@ -174,7 +174,7 @@ def test_a_reader_behind_does_not_wait(calls: Calls, ask: Ask, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("make", [lambda: reading.outcome(KEY), lambda: reading.entries("alice")])
-def test_a_table_that_does_not_answer_is_503(ask: Ask, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+def test_an_unavailable_table_returns_503(ask: Ask, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectTimeoutError(endpoint_url="table")
 
@@ -224,7 +224,7 @@ def test_a_bad_parameter_is_named(ask: Ask, event: dict[str, Any], fields: list[
 # The statement
 
 
-def test_a_statement_page_by_page_is_the_statement_at_once(ask: Ask, many: list[str]) -> None:
+def test_a_statements_pages_add_up_to_the_whole_statement(ask: Ask, many: list[str]) -> None:
     whole = ask(reading.entries("alice")).content
     by_page = pages(ask, partial(reading.entries, "alice", limit="2"), "entries")
 
@@ -236,7 +236,7 @@ def test_a_statement_page_by_page_is_the_statement_at_once(ask: Ask, many: list[
     assert (whole["account"], whole["currency"], whole["available"]) == ("alice", "EUR", "759.00")
 
 
-def test_a_page_that_ends_with_the_statement_has_no_cursor(ask: Ask, many: list[str]) -> None:
+def test_the_last_page_of_a_statement_has_no_cursor(ask: Ask, many: list[str]) -> None:
     assert ask(reading.entries("alice", limit=str(len(many)))).content["cursor"] is None
 
 
@@ -259,13 +259,13 @@ def test_an_internal_accounts_statement_is_read_from_all_its_partitions(ask: Ask
         ({"from_": "2026-11-20T12:00:00Z", "to": "2026-11-20T12:00:01Z"}, 5),
     ],
 )
-def test_a_statement_is_from_an_instant_and_before_another(
+def test_a_statement_can_be_bounded_by_two_times(
     ask: Ask, many: list[str], bounds: dict[str, str], count: int
 ) -> None:
     assert len(ask(reading.entries("bob", **bounds)).content["entries"]) == count
 
 
-def test_a_statement_tells_since_when_expiring_entries_are_complete(
+def test_a_statement_says_since_when_it_is_complete(
     ask: Ask, many: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "complete_since" not in ask(reading.entries("alice")).content
@@ -276,14 +276,14 @@ def test_a_statement_tells_since_when_expiring_entries_are_complete(
 
 
 @pytest.mark.parametrize("account", ["carol", "fees:XXX"])
-def test_an_account_that_is_not_there_is_not_found(ask: Ask, many: list[str], account: str) -> None:
+def test_an_account_that_does_not_exist_returns_404(ask: Ask, many: list[str], account: str) -> None:
     for event in (reading.entries(account), reading.listing(account=account)):
         answer = ask(event)
         assert answer.status == 404
         assert answer.content == {"error": "AccountNotFound", "message": "account: there is no such account"}
 
 
-def test_a_cursor_is_of_its_query_alone(ask: Ask, many: list[str]) -> None:
+def test_a_cursor_is_valid_only_for_its_own_query(ask: Ask, many: list[str]) -> None:
     cursor = ask(reading.entries("alice", limit="2")).content["cursor"]
 
     for event in (
@@ -308,14 +308,16 @@ def test_a_cursor_is_of_its_query_alone(ask: Ask, many: list[str]) -> None:
         [f"2026-11-20T12:00:00.123Z#{KEY}:hold\n"],
     ],
 )
-def test_a_forged_cursor_is_refused(ask: Ask, many: list[str], position: list[Any]) -> None:
+def test_a_statement_cursor_with_a_malformed_position_is_refused(
+    ask: Ask, many: list[str], position: list[Any]
+) -> None:
     """Anyone can make its digest: the position's form is checked, and it names no partition."""
     cursor = forged(ask(reading.entries("alice", limit="2")), *position)
 
     assert ask(reading.entries("alice", limit="2", cursor=cursor)).status == 400
 
 
-def test_a_forged_position_shows_entries_of_the_same_account_alone(ask: Ask, many: list[str]) -> None:
+def test_a_forged_cursor_shows_only_entries_of_the_same_account(ask: Ask, many: list[str]) -> None:
     cursor = forged(ask(reading.entries("alice", limit="2")), f"2026-11-20T12:00:00.000Z#{KEY}:hold")
 
     answer = ask(reading.entries("alice", limit="5", cursor=cursor))
@@ -328,7 +330,7 @@ def test_a_forged_position_shows_entries_of_the_same_account_alone(ask: Ask, man
 
 
 @pytest.mark.parametrize("account", ["alice", "bob", "fees:EUR"])
-def test_the_settlements_of_an_account_are_listed_once_each(ask: Ask, many: list[str], account: str) -> None:
+def test_each_settlement_of_an_account_is_listed_once(ask: Ask, many: list[str], account: str) -> None:
     by_page = pages(ask, partial(reading.listing, account=account, limit="2"), "settlements")
 
     listed = [checked_outcome(one) for page in by_page for one in page]
@@ -376,7 +378,9 @@ def test_a_settlement_in_limbo_is_listed_by_its_cases_start(calls: Calls, ask: A
 @pytest.mark.parametrize(
     "position", [[8, LISTED_AT, KEY], [True, LISTED_AT, KEY], [0, "x", KEY], [0, LISTED_AT, "x"], [0]]
 )
-def test_a_forged_place_in_the_index_is_refused(calls: Calls, ask: Ask, position: list[Any]) -> None:
+def test_a_listing_cursor_with_a_malformed_position_is_refused(
+    calls: Calls, ask: Ask, position: list[Any]
+) -> None:
     calls.after("HoldFunds")
     cursor = forged(ask(reading.listing(status="PROCESSING", limit="1")), *position)
 
@@ -395,7 +399,7 @@ def test_a_forged_place_in_the_index_is_refused(calls: Calls, ask: Ask, position
         order_name(2),
     ],
 )
-def test_a_reader_goes_on_behind_an_entry_of_each_name(step: str) -> None:
+def test_a_cursor_can_point_to_an_entry_of_any_step(step: str) -> None:
     """A page may end on any entry: a refused cursor would end the walk there for good."""
     position = f"2026-11-20T10:00:00.123Z#{KEY}:{step}"
     cursor = parse_entries_query("bob", {}).cursor(position)

@@ -15,7 +15,7 @@ def properties(name: str, **of: Any) -> Any:
     return resources(**of)[name]["Properties"]
 
 
-def test_the_bucket_is_closed_and_keeps_versions() -> None:
+def test_the_bank_bucket_is_private_and_keeps_versions() -> None:
     bucket = properties("BankStatements")
 
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
@@ -51,7 +51,7 @@ def needed() -> set[Permission]:
 
 
 @each_stage_on_aws
-def test_the_function_records_what_it_reads_and_books_nothing(stage: str) -> None:
+def test_the_statement_function_may_record_but_not_book(stage: str) -> None:
     found = granted_in(resources(stage), "ReadStatementsRole")
 
     assert {one for one in found if "Deny" not in str(one)} == needed()
@@ -59,7 +59,7 @@ def test_the_function_records_what_it_reads_and_books_nothing(stage: str) -> Non
 
 @each_stage_on_aws
 @pytest.mark.parametrize("every", [15, 60])
-def test_schedules_call_it_and_no_failed_run_is_repeated(stage: str, every: int) -> None:
+def test_schedules_call_the_statement_function_without_retries(stage: str, every: int) -> None:
     reads, matches = (properties(f"Bank{name}", stage=stage, every=every) for name in ("Readings", "Matches"))
 
     assert "minute" in reads["ScheduleExpression"] or "hour" in reads["ScheduleExpression"]

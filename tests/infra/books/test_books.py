@@ -74,7 +74,7 @@ def test_cluster_and_each_users_secret_share_one_key_and_outlive_the_stack(stage
     assert len(kept) == 10
 
 
-def test_a_personal_stage_keeps_none_of_it_and_subscribes_finance() -> None:
+def test_a_personal_stage_deletes_its_books_and_subscribes_finance() -> None:
     address = "https://finance.example.com/late"
     personal = {"stage": "my-ada", "keeps_data": False, "books_every_minutes": 1}
     found = changed("dev", **personal, finance_address=address)
@@ -109,7 +109,7 @@ def needed() -> set[Permission]:
 
 
 @each_stage_on_aws
-def test_the_function_may_do_what_it_does_and_nothing_more(stage: str) -> None:
+def test_the_projecting_function_has_only_the_permissions_it_needs(stage: str) -> None:
     """It calls the Data API as the projector and reads the journal: no row, seal or other secret."""
     assert granted_in(resources(stage), "ProjectEntriesRole") == needed()
     assert "ManagedPolicyArns" not in properties("ProjectEntriesRole", stage=stage)
@@ -129,7 +129,7 @@ def test_a_schedule_calls_it_without_repeats_and_the_alarm_waits_for_it(stage: s
 
 
 @each_stage_on_aws
-def test_the_function_gets_cluster_projectors_secret_and_journal(stage: str) -> None:
+def test_the_projecting_function_knows_its_cluster_secret_and_journal(stage: str) -> None:
     function = properties("ProjectEntries", stage=stage)
     given = function["Environment"]["Variables"]
 
@@ -164,7 +164,7 @@ def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
 
 
 @each_stage_on_aws
-def test_the_outputs_name_what_a_person_needs(stage: str) -> None:
+def test_the_outputs_name_what_an_operator_needs(stage: str) -> None:
     whole = changed_template(stage, books_every_minutes=1)
     outputs = {name: readable(one["Value"]) for name, one in whole["Outputs"].items()}
 
@@ -174,14 +174,14 @@ def test_the_outputs_name_what_a_person_needs(stage: str) -> None:
 
 
 @each_stage_on_aws
-def test_each_resource_of_them_has_the_tags(stage: str) -> None:
+def test_each_resource_of_the_books_has_the_tags(stage: str) -> None:
     for name, resource in resources(stage).items():
         expected = {} if resource["Type"] in UNTAGGED else {"project": "settlement", "stage": stage}
         assert tags(resource) == expected, name
 
 
 @each_stage_on_aws
-def test_the_page_has_what_they_add_to_an_idle_stage(stage: str) -> None:
+def test_the_costs_page_states_what_the_books_add_when_idle(stage: str) -> None:
     prices = cost.load(PROJECT / "benchmarks/prices.toml").prices
     told = " ".join((PROJECT / "docs/reference/price.md").read_text().split())
     with_books, without = (idle.counts(one.values()) for one in (resources(stage), template(stage)))

@@ -56,7 +56,7 @@ def functions(template: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_saga_without_checks_has_none_of_it() -> None:
+def test_a_saga_without_checks_has_no_check_resources() -> None:
     text = json.dumps(synthesised())
 
     assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
@@ -103,7 +103,7 @@ def test_new_payments_do_not_demand_a_retired_check() -> None:
     assert "delivered" in variables["CheckDecided"]["CHECKS_DECLARED"]
 
 
-def test_a_payment_stalls_without_an_answer_beside_checks_only(with_checks: dict[str, Any]) -> None:
+def test_only_with_checks_a_payment_stalls_if_verify_kyc_fails(with_checks: dict[str, Any]) -> None:
     assert catches(with_checks) == [stalling()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH]
     assert catches(synthesised()) == [
         definitions()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH
@@ -122,7 +122,7 @@ def catches(template: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("webhook", ["function-url", "http-api"])
-def test_the_callbacks_have_the_stages_kind_of_address(webhook: str) -> None:
+def test_the_check_callbacks_use_the_stages_kind_of_address(webhook: str) -> None:
     template = synthesised("delivered", webhook=webhook)
     resources = template["Resources"].values()
 
@@ -155,7 +155,7 @@ def test_checks_that_never_wait_need_no_callback() -> None:
         ("CHECK = Check(name='a', refusals=(), ask=print, wait_seconds=31 * 86400)", "wait_seconds"),
     ],
 )
-def test_a_faulty_file_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_with_a_faulty_check_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
     refused(re.escape(told), written(tmp_path, text))
 
 
@@ -176,7 +176,7 @@ def test_declarations_too_long_for_a_function_are_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("files", [(), ("sanctions",)])
-def test_kyc_decided_reads_evidence_only_beside_checks(files: tuple[str, ...]) -> None:
+def test_kyc_decided_may_read_evidence_only_if_checks_exist(files: tuple[str, ...]) -> None:
     """With checks, its approval depends on their evidence."""
     reading = [
         statement

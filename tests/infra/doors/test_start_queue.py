@@ -44,7 +44,7 @@ def unanswered_seconds(config: Any) -> int:
 
 
 @each_stage
-def test_these_are_the_queues(stage: str) -> None:
+def test_the_stage_has_exactly_the_listed_queues(stage: str) -> None:
     """Constructs must not add queues that these tests would miss."""
     assert resources(stage, "SQS::Queue").keys() == {*QUEUES, "PagerUndelivered"}
 
@@ -105,7 +105,7 @@ def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
 
 
 @each_stage
-def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> None:
+def test_one_function_reads_the_queue_and_reports_failed_messages_singly(stage: str) -> None:
     """A full queue leaves settlements their concurrency.
 
     A filter would silently delete unmatched messages.
@@ -121,7 +121,7 @@ def test_one_function_reads_the_queue_and_messages_fail_alone(stage: str) -> Non
 
 
 @pytest.mark.parametrize("then", [_step_functions, _queues])
-def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
+def test_the_last_message_begun_by_a_run_ends_in_time(then: Any) -> None:
     """Cut off, the function reports nothing, and the whole batch comes back."""
     reserved = start_settlements._RESERVED_MS / 1000
 
@@ -131,7 +131,7 @@ def test_the_last_message_of_a_run_ends_in_time(then: Any) -> None:
 
 
 @pytest.mark.parametrize("then", [_step_functions, _queues])
-def test_each_message_of_the_slowest_batch_has_its_try(then: Any) -> None:
+def test_the_slowest_batch_leaves_time_for_each_message(then: Any) -> None:
     """A message that is received but not begun loses one of its attempts."""
     slowest = unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config)
     reserved = start_settlements._RESERVED_MS / 1000

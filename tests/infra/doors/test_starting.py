@@ -15,7 +15,9 @@ from tests.infra.stack import each_stage, properties
         ("GET/settlements/order-2026-000117", False),
     ],
 )
-def test_a_starters_policy_starts_and_cancels_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+def test_a_starters_policy_only_allows_starting_and_cancelling(
+    stage: str, call: str, is_allowed: bool
+) -> None:
     policy = properties(stage, "IAM::ManagedPolicy")["SettlementsStarter"]["PolicyDocument"]["Statement"]
 
     assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed

@@ -47,7 +47,7 @@ def test_the_stream_calls_soon_and_retries_for_half_a_day(stage: str) -> None:
         (None, {"pk": {"S": f"EVIDENCE#{KEY}"}, "sk": {"S": KEY}}, False),
     ],
 )
-def test_the_filter_lets_each_change_of_a_settlement_pass_alone(
+def test_the_stream_filter_only_passes_changes_of_settlements(
     old: Item | None, new: Item | None, wanted: bool
 ) -> None:
     passing = EventPattern(None, CHANGES).matches_event(record(old, new, at=0))  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_the_filter_lets_each_change_of_a_settlement_pass_alone(
 
 
 @each_stage
-def test_one_function_puts_events_on_a_bus_apart_from_pages(stage: str) -> None:
+def test_only_one_function_puts_events_on_the_outcome_bus(stage: str) -> None:
     """A forged event could announce a payment that was never made."""
     buses = properties(stage, "Events::EventBus")
     putting = {

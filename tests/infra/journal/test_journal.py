@@ -59,14 +59,14 @@ def test_the_filters_pass_exactly_the_unlawful_changes_of_status(old: str | None
     assert passes(record(before, before | {"status": {"N": "1"}}, at=0))
 
 
-def test_an_accounts_status_is_its_own() -> None:
+def test_the_filters_ignore_a_change_of_an_accounts_status() -> None:
     frozen = {"pk": {"S": "ACCOUNT#x"}, "sk": {"S": "BALANCE"}, "status": {"S": "FROZEN"}}
 
     assert not passes(record(frozen, {**frozen, "status": {"S": "PROCESSING"}}, at=0))
 
 
 @each_stage
-def test_the_stream_sends_large_batches_and_retries_half_a_day(stage: str) -> None:
+def test_the_journal_stream_sends_large_batches_and_retries_twelve_hours(stage: str) -> None:
     """It keeps records for a day, which leaves a person half of it."""
     found = of_function(stage, "SealJournal", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
@@ -114,7 +114,7 @@ def test_on_aws_each_object_is_locked(stage: str, days: int) -> None:
 
 
 @each_stage_on_aws
-def test_on_aws_the_bucket_refuses_to_overwrite_or_delete_objects(stage: str) -> None:
+def test_on_aws_the_journal_bucket_forbids_overwriting_and_deleting(stage: str) -> None:
     (policy,) = properties(stage, "S3::BucketPolicy").values()
     statements = policy["PolicyDocument"]["Statement"]
     objects = f"${{{NAME}.Arn}}/*"

@@ -67,7 +67,7 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
 
 
 @each_stage
-def test_the_webhook_is_called_only_through_the_one_public_address(stage: str) -> None:
+def test_the_webhook_can_only_be_called_by_its_public_address(stage: str) -> None:
     """Calls are signed, so AWS requires no authentication, and browsers need no CORS.
 
     Without its restriction, either permission lets any account invoke the function.
@@ -91,7 +91,7 @@ def test_the_webhook_is_called_only_through_the_one_public_address(stage: str) -
 
 
 @each_stage
-def test_verify_kyc_can_read_its_settings_of_the_provider(stage: str) -> None:
+def test_verify_kyc_can_read_the_providers_settings(stage: str) -> None:
     found, expected = description(stage), STAGES[stage].kyc
 
     endpoint = kyc_client.Endpoint(**found["endpoint"])
@@ -122,7 +122,7 @@ def test_a_stage_may_choose_every_provider_that_has_a_module() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_exchange_ends_before_its_function_does(stage: str) -> None:
+def test_a_providers_exchange_ends_before_its_functions_timeout(stage: str) -> None:
     timeout = properties(stage, "Lambda::Function")["VerifyKyc"]["Timeout"]
 
     assert 0 < STAGES[stage].kyc.exchange_seconds < STAGES[stage].function_timeout_seconds <= timeout

@@ -44,7 +44,7 @@ def test_the_api_throttles_calls_and_logs_no_content_or_caller() -> None:
         assert personal not in logged
 
 
-def test_the_alarm_on_refused_calls_watches_the_api() -> None:
+def test_the_alarm_on_refused_webhooks_watches_the_api() -> None:
     (alarm,) = (
         one["Properties"]
         for one in template().values()

@@ -64,5 +64,5 @@ def test_one_function_feeds_the_queue_and_bad_messages_reach_the_paging_one(stag
         ("INSERT", keys.swept("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), False),
     ],
 )
-def test_the_filter_lets_releases_to_merchants_pass_alone(event: str, row: Row, wanted: bool) -> None:
+def test_only_releases_to_merchants_pass_the_filter(event: str, row: Row, wanted: bool) -> None:
     assert passes(event, row) is wanted

@@ -24,14 +24,14 @@ def test_each_order_has_its_own_route_and_a_proven_caller(stage: str) -> None:
     assert len(found) == len(ROUTES)
 
 
-def test_the_routes_are_the_orders_that_the_function_takes() -> None:
+def test_the_apis_routes_are_the_orders_that_the_function_accepts() -> None:
     assert {*DECISIONS, *ORDERS} == take_order.ROUTES.keys()
     assert {*MOVES} == take_order.MOVES.keys()
     assert {*APPROVED} == {*map(str, Decision), REVERSE, REVERSE_PART}
 
 
 @each_stage
-def test_all_routes_call_one_function_and_only_this_api_may(stage: str) -> None:
+def test_only_the_orders_api_may_call_the_orders_function(stage: str) -> None:
     """A direct invocation can claim any identity."""
     (integration,) = of_orders(stage, "Integration")
     permission = of_function(stage, "TakeOrder", "Lambda::Permission")

@@ -40,7 +40,7 @@ def route(name: str) -> Request:
     return Request("execute-api:Invoke", f"{API}:${{OrdersApi}}/$default/POST/orders/{name}")
 
 
-def test_the_command_knows_each_kind_and_its_output() -> None:
+def test_the_command_knows_each_kind_of_person_and_its_output() -> None:
     assert {kind.value: kind.output for kind in Kind} == {
         kind: f"{name}PolicyArn" for kind, name in POLICIES.items()
     }
@@ -48,13 +48,13 @@ def test_the_command_knows_each_kind_and_its_output() -> None:
 
 @KINDS
 @each_stage
-def test_a_policy_allows_exactly_the_routes_of_its_kind(stage: str, kind: str) -> None:
+def test_each_kinds_policy_allows_exactly_its_own_routes(stage: str, kind: str) -> None:
     allowed = {one for one in ROUTES if allows(statements(stage, kind), route(one))}
 
     assert allowed == {*PEOPLE[kind]}
 
 
-def test_each_route_but_a_proposals_withdrawal_has_one_kind() -> None:
+def test_each_route_except_withdrawal_belongs_to_one_kind_of_person() -> None:
     """An unassigned route would be unusable, or need a handwritten policy."""
     given = {one: [kind for kind, routes in PEOPLE.items() if one in routes] for one in ROUTES}
 
@@ -63,7 +63,7 @@ def test_each_route_but_a_proposals_withdrawal_has_one_kind() -> None:
     assert {one: len(kinds) for one, kinds in given.items()} == {one: 1 + (one in twice) for one in ROUTES}
 
 
-def test_no_kind_proposes_and_approves_and_one_breaks_the_glass() -> None:
+def test_no_kind_of_person_may_both_propose_and_approve() -> None:
     moves = {kind: {one.partition("/")[2] for one in routes} for kind, routes in PEOPLE.items()}
 
     assert moves == {
@@ -79,7 +79,7 @@ def test_no_kind_proposes_and_approves_and_one_breaks_the_glass() -> None:
 @pytest.mark.parametrize(
     "path", ["settlements", "settlements/order-2026-000117", "accounts/fees:EUR/entries"]
 )
-def test_every_kind_reads_by_the_readers_api(stage: str, kind: str, path: str) -> None:
+def test_every_kind_of_person_may_read_by_the_api(stage: str, kind: str, path: str) -> None:
     of_readers = f"{API}:${{SettlementsApi}}/$default"
 
     assert allows(statements(stage, kind), Request("execute-api:Invoke", f"{of_readers}/GET/{path}"))
@@ -88,7 +88,7 @@ def test_every_kind_reads_by_the_readers_api(stage: str, kind: str, path: str) -
 
 @KINDS
 @each_stage
-def test_no_policy_has_a_way_past_the_door(stage: str, kind: str) -> None:
+def test_no_persons_policy_can_bypass_the_orders_api(stage: str, kind: str) -> None:
     """No table write, start, wake, function call or secret, such as the row keys."""
     actions = {one for statement in statements(stage, kind) for one in listed(statement["Action"])}
 
@@ -98,7 +98,7 @@ def test_no_policy_has_a_way_past_the_door(stage: str, kind: str) -> None:
 
 @KINDS
 @each_stage_on_aws
-def test_a_policy_reads_the_stack_and_nothing_beside_it(stage: str, kind: str) -> None:
+def test_a_persons_policy_reads_only_its_own_stacks_resources(stage: str, kind: str) -> None:
     of_reads = [one for one in statements(stage, kind) if one["Action"] != ["execute-api:Invoke"]]
     resources = {resource for one in of_reads for resource in listed(one["Resource"])}
 
@@ -114,7 +114,7 @@ def test_a_policy_reads_the_stack_and_nothing_beside_it(stage: str, kind: str) -
 @KINDS
 @each_stage_on_aws
 @pytest.mark.parametrize(("key", "service"), [("LedgerKey", "dynamodb"), ("JournalKey", "s3")])
-def test_a_key_is_used_only_through_its_encrypting_service(
+def test_a_persons_policy_uses_keys_only_through_the_encrypting_service(
     stage: str, kind: str, key: str, service: str
 ) -> None:
     def decrypt(through: str) -> bool:

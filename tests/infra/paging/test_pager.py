@@ -107,7 +107,7 @@ def test_an_undelivered_alert_stays_two_weeks_in_a_queue_of_rule_and_function(st
 
 @each_stage
 @each_topic
-def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
+def test_a_topic_accepts_only_this_accounts_alarms(stage: str, topic: str) -> None:
     """Without its condition, another account's alarm could publish to our topic."""
     by_alarms = allow("sns:Publish", on=[topic], by=CLOUDWATCH, only_if=OUR_ACCOUNT)
 
@@ -117,7 +117,7 @@ def test_a_topic_admits_this_accounts_alarms(stage: str, topic: str) -> None:
 
 
 @each_stage
-def test_the_topics_share_their_own_key_which_alarms_may_use(stage: str) -> None:
+def test_the_topics_share_one_key_that_alarms_may_use(stage: str) -> None:
     """Without the key the alert is lost. SNS needs only these actions. The table's key would decrypt rows."""
     key = properties(stage, "KMS::Key")["PagerKey"]
     use = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=CLOUDWATCH)

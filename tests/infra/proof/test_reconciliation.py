@@ -24,19 +24,19 @@ def test_the_proof_runs_each_day_and_no_run_is_repeated(stage: str) -> None:
 
 
 @each_stage
-def test_the_spool_is_where_lambda_lets_a_function_write(stage: str) -> None:
+def test_the_proofs_temporary_files_go_to_a_writable_folder(stage: str) -> None:
     assert variables(stage, "ReconcileBooks")["TMPDIR"] == "/tmp"
 
 
 @pytest.mark.parametrize(("hours", "expression"), [(1, "rate(1 hour)"), (6, "rate(6 hours)")])
-def test_the_absence_alarm_follows_a_more_frequent_proof(hours: int, expression: str) -> None:
+def test_the_alarm_on_missing_proofs_follows_the_proofs_interval(hours: int, expression: str) -> None:
     found = changed("local", reconcile_every_hours=hours)
 
     assert found["ReconciliationProof"]["Properties"]["ScheduleExpression"] == expression
     assert found["PagerReconcileUnproven"]["Properties"]["Period"] == hours * 3600
 
 
-def test_a_stage_without_a_schedule_has_no_absence_alarm() -> None:
+def test_a_stage_without_scheduled_proof_has_no_alarm_on_missing() -> None:
     found = changed("local", reconcile_every_hours=None)
 
     assert template("local").keys() - found.keys() >= {"ReconciliationProof", "PagerReconcileUnproven"}

@@ -20,7 +20,7 @@ def called(stage: str, target: str) -> str:
 
 
 @each_stage
-def test_each_route_is_the_functions_and_has_a_proven_caller(stage: str) -> None:
+def test_each_route_calls_its_own_function_and_demands_a_signature(stage: str) -> None:
     every = properties(stage, "ApiGatewayV2::Route").items()
     routes = [one for name, one in every if name.startswith("Settlements")]
 
@@ -45,7 +45,7 @@ CALLED = {
 
 @each_stage
 @pytest.mark.parametrize(("function", "calls"), CALLED.items())
-def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, calls: str) -> None:
+def test_only_the_apis_routes_may_call_the_function(stage: str, function: str, calls: str) -> None:
     permission = of_function(stage, function, "Lambda::Permission")
 
     assert permission["Principal"] == "apigateway.amazonaws.com"
@@ -54,7 +54,7 @@ def test_a_function_is_called_by_its_routes_alone(stage: str, function: str, cal
 
 @each_stage
 @pytest.mark.parametrize("of", ["Orders", "Settlements"])
-def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str, of: str) -> None:
+def test_readers_calls_are_logged_and_limited_and_refuse_browsers(stage: str, of: str) -> None:
     """The log has each call's caller, and not what it sends."""
     (api,), (settings,) = (
         [one for name, one in properties(stage, f"ApiGatewayV2::{kind}").items() if name.startswith(of)]
@@ -82,7 +82,7 @@ def test_calls_are_logged_and_bounded_and_no_browser_is_answered(stage: str, of:
         ("GET/accounts/alice", False),
     ],
 )
-def test_a_readers_policy_reads_and_no_more(stage: str, call: str, is_allowed: bool) -> None:
+def test_a_readers_policy_only_allows_reading(stage: str, call: str, is_allowed: bool) -> None:
     policy = properties(stage, "IAM::ManagedPolicy")["SettlementsReader"]["PolicyDocument"]["Statement"]
 
     assert allows(policy, Request("execute-api:Invoke", f"{ARN}/{call}")) == is_allowed

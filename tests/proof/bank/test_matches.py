@@ -40,13 +40,13 @@ def proven(town: Town) -> Findings:
     return table_scan.check(readable(town.table))
 
 
-def test_a_sound_record_is_proven(town: Town) -> None:
+def test_the_proof_accepts_a_sound_match(town: Town) -> None:
     found = proven(town)
 
     assert (found.faults, found.unproven, found.conserved) == ([], [], True)
 
 
-def test_a_large_table_is_proven(town: Town) -> None:
+def test_the_proof_accepts_many_matches(town: Town) -> None:
     for number in range(1_100):
         key = f"deposit-of-alice-{number + 1:04}"
         town.deposit(key, "alice", 100)
@@ -59,7 +59,7 @@ def test_a_large_table_is_proven(town: Town) -> None:
 
 
 @pytest.mark.parametrize("gone", [keys.bank_match(LINE.identity), keys.banked(KEY)], ids=["line", "order"])
-def test_half_of_a_match_is_a_fault(town: Town, gone: Row) -> None:
+def test_a_match_that_lacks_a_row_is_a_fault(town: Town, gone: Row) -> None:
     town.table.delete_item(TableName="t", Key={name: {"S": value} for name, value in gone.items()})
 
     (fault,) = proven(town).faults
@@ -72,7 +72,7 @@ def test_half_of_a_match_is_a_fault(town: Town, gone: Row) -> None:
     [{"amount": 4821}, {"currency": "JPY"}, {"side": "out"}, {"order": "deposit-of-alice-9999"}],
     ids=str,
 )
-def test_a_match_with_another_order_is_a_fault(town: Town, forged: dict[str, Any]) -> None:
+def test_a_match_that_contradicts_its_order_is_a_fault(town: Town, forged: dict[str, Any]) -> None:
     one = Match(**{**MATCH._asdict(), **forged, "side": Side(forged.get("side", "in"))})
     for key in (keys.bank_match(LINE.identity), keys.banked(KEY)):
         town.table.delete_item(TableName="t", Key={name: {"S": value} for name, value in key.items()})

@@ -26,7 +26,7 @@ def fault_of(seed: int) -> str | None:
     return None if told == drawn.expected else f"seed {seed}: {name} is told as {told}"
 
 
-def test_each_fault_is_told_and_right_statements_agree() -> None:
+def test_each_planted_fault_is_reported_and_correct_statements_agree() -> None:
     assert {faulty(seed)[0] for seed in range(SEEDS)} == FAULTS.keys()
     assert [fault for seed in range(SEEDS) if (fault := fault_of(seed))] == []
 
@@ -74,7 +74,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_histories_find_each_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[bug](monkeypatch)
 
     assert any(fault_of(seed) for seed in range(SEEDS_MAX))

@@ -102,7 +102,7 @@ PLANTED: dict[str, Plant] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_histories_find_each_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[bug](monkeypatch)
 
     assert any(fault_of(seed) for seed in range(SEEDS_MAX))

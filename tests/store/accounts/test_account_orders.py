@@ -48,7 +48,7 @@ def test_a_repeated_order_finds_its_row_and_writes_nothing(
     assert_conserved(saga.ledger.rows())
 
 
-def test_a_course_of_orders_leaves_the_rows_of_the_contract(saga: Saga) -> None:
+def test_a_sequence_of_orders_leaves_exactly_the_expected_rows(saga: Saga) -> None:
     for order in COURSE:
         give(saga, order)
 
@@ -69,7 +69,7 @@ def test_a_course_of_orders_leaves_the_rows_of_the_contract(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("effect", [True, False], ids=["the effect is there", "it is not"])
-def test_an_order_whose_answer_was_lost_is_given_again(
+def test_an_order_whose_answer_was_lost_can_be_repeated(
     saga: Saga, monkeypatch: pytest.MonkeyPatch, effect: bool
 ) -> None:
     give(saga, OPENING)

@@ -34,7 +34,7 @@ def change_amount(saga: Saga, seen: SettlementState | None = None) -> Any:
 
 
 @pytest.mark.parametrize("order", [*permutations((charge, change_amount))], ids=["charge", "change"])
-def test_a_charge_and_a_change_of_amount_never_both_take(saga: Saga, order: tuple[Act, ...]) -> None:
+def test_a_charge_and_an_amount_change_never_both_succeed(saga: Saga, order: tuple[Act, ...]) -> None:
     saga.reach(None)
 
     answers = {act: outcome_of(partial(act, saga)) for act in order}

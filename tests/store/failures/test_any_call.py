@@ -21,7 +21,7 @@ UNAVAILABLE = [
 
 
 @pytest.mark.parametrize("code", UNAVAILABLE)
-def test_a_failing_service_is_unavailable_and_not_asked_again(
+def test_a_service_error_raises_unavailable_without_a_retry(
     scripted: Any, call: Call, pauses: list[int], code: str
 ) -> None:
     sender, client = scripted(failed(code))
@@ -35,7 +35,7 @@ def test_a_failing_service_is_unavailable_and_not_asked_again(
 @pytest.mark.parametrize(
     "error", [ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError, ConnectionClosedError]
 )
-def test_a_silent_service_is_unavailable_and_not_asked_again(
+def test_a_connection_error_raises_unavailable_without_a_retry(
     scripted: Any, call: Call, error: type[Exception]
 ) -> None:
     unreachable = error(endpoint_url="https://dynamodb")  # type: ignore[call-arg]
@@ -52,7 +52,9 @@ def test_a_silent_service_is_unavailable_and_not_asked_again(
 @pytest.mark.parametrize(
     "code", ["AccessDeniedException", "ResourceNotFoundException", "ValidationException"]
 )
-def test_a_fault_of_ours_is_not_hidden(scripted: Any, call: Call, code: str, without: str) -> None:
+def test_an_error_caused_by_our_own_fault_is_raised_unchanged(
+    scripted: Any, call: Call, code: str, without: str
+) -> None:
     original = failed(code)
     original.response["ResponseMetadata"].pop(without, None)
     original.response.pop(without, None)

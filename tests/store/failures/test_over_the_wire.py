@@ -59,7 +59,7 @@ def _error(code: str, **content: Any) -> bytes:
     ],
     ids=["transient", "refused"],
 )
-def test_a_cancelled_transaction_is_retried_by_one_layer_only(
+def test_only_one_layer_retries_a_cancelled_transaction(
     answering: Any, hold: Call, reasons: list[Any], error: type[Exception], sends: int
 ) -> None:
     sender, sent = answering(400, _error("TransactionCanceledException", CancellationReasons=reasons))
@@ -82,7 +82,7 @@ def test_a_cancelled_transaction_is_retried_by_one_layer_only(
         pytest.param(504, b"", id="nothing"),
     ],
 )
-def test_botocore_asks_a_failing_service_twice_with_one_token(
+def test_botocore_repeats_a_failed_call_once_with_the_same_token(
     answering: Any, hold: Call, status: int, body: bytes
 ) -> None:
     sender, sent = answering(status, body)

@@ -26,9 +26,7 @@ def test_a_pause_is_system_random_up_to_a_doubling_bound(
     assert (low, high, *slept) == pytest.approx((0, bound, bound / 2))
 
 
-def test_a_store_pauses_with_jitter_unless_it_is_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch, hold: Call
-) -> None:
+def test_a_store_pauses_with_jitter_by_default(monkeypatch: pytest.MonkeyPatch, hold: Call) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
 

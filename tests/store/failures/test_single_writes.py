@@ -21,7 +21,7 @@ from tests.store.failures.scripted import (
 from tests.world.saga import CLAIMED, ENTRIES
 
 
-def test_a_single_write_in_conflict_is_tried_again(
+def test_a_conflicting_single_write_is_retried(
     scripted: Any, single: Call, pauses: list[int], counted: list[str]
 ) -> None:
     conflict = failed("TransactionConflictException")
@@ -41,7 +41,7 @@ def test_a_single_write_in_lasting_conflict_is_sent_six_times(scripted: Any, sin
     assert len(client.sent) == 6
 
 
-def test_a_single_write_failing_its_condition_is_never_sent_again(
+def test_a_single_write_refused_by_its_condition_is_not_retried(
     scripted: Any, claim: Call, reject: Call, pauses: list[int]
 ) -> None:
     refused = failed("ConditionalCheckFailedException", Item=wire(CLAIMED | {"status": "LIMBO"}))
@@ -80,7 +80,7 @@ def test_a_refused_put_is_a_replay_or_a_conflict(
         ("reject", failed("ConditionalCheckFailedException", Item=wire(MALFORMED))),
     ],
 )
-def test_a_malformed_row_in_the_way_is_reported_without_retry(
+def test_a_malformed_existing_row_is_reported_without_a_retry(
     scripted: Any, request: Any, pauses: list[int], counted: list[str], operation: str, refused: ClientError
 ) -> None:
     sender, client = scripted(refused)

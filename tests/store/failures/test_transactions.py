@@ -45,7 +45,7 @@ BEHIND = [(NONE, NONE), (TAKEN, POOR), (CONFLICT, CONFLICT), (NONE, POOR)]
         ((NONE, NONE, POOR), InsufficientFunds),
     ],
 )
-def test_the_first_reason_decides_what_a_cancelled_step_means(
+def test_the_first_reason_of_a_cancelled_transaction_decides_the_error(
     scripted: Any, hold: Call, pauses: list[int], reasons: list[Reason], error: type[SettlementError]
 ) -> None:
     sender, client = scripted(cancelled(*reasons))
@@ -83,7 +83,7 @@ def test_an_earlier_commit_is_the_answer_beside_any_other_failure(
     [(CONFLICT, NONE, POOR), (CONFLICT, TAKEN, POOR), (NONE, CONFLICT, POOR), (CONFLICT,) * 3],
 )
 @pytest.mark.parametrize("operation", ["hold", "claim_and_hold"])
-def test_a_retried_conflict_before_a_failed_balance_finds_the_replay(
+def test_a_retry_after_a_conflict_finds_its_own_commit(
     scripted: Any, request: Any, pauses: list[int], counted: list[str], operation: str, reasons: list[Reason]
 ) -> None:
     sender, client = scripted(cancelled(*reasons), cancelled(REPLAYED, NONE, POOR))
@@ -97,7 +97,7 @@ def test_a_retried_conflict_before_a_failed_balance_finds_the_replay(
 
 
 @pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-def test_a_step_meeting_only_transient_reasons_is_sent_six_times(
+def test_a_step_with_only_transient_conflicts_is_sent_six_times(
     scripted: Any, hold: Call, pauses: list[int], counted: list[str], code: str
 ) -> None:
     sender, client = scripted(*[cancelled(NONE, (code, None), NONE)] * 9)
@@ -126,7 +126,9 @@ def test_a_refusal_after_a_conflict_is_final(scripted: Any, hold: Call, pauses: 
 
 @pytest.mark.parametrize("code", ["ValidationError", "ItemCollectionSizeLimitExceeded", "SomethingNew"])
 @pytest.mark.parametrize("behind", [NONE, CONFLICT, POOR])
-def test_an_unknown_reason_surfaces_as_it_is(scripted: Any, hold: Call, code: str, behind: Reason) -> None:
+def test_an_unknown_cancellation_reason_is_raised_unchanged(
+    scripted: Any, hold: Call, code: str, behind: Reason
+) -> None:
     original = cancelled(NONE, (code, None), behind)
     sender, client = scripted(original)
 
@@ -137,7 +139,7 @@ def test_an_unknown_reason_surfaces_as_it_is(scripted: Any, hold: Call, code: st
     assert len(client.sent) == 1
 
 
-def test_every_transaction_item_asks_for_the_row_in_its_way(
+def test_every_item_of_a_transaction_asks_for_the_conflicting_row(
     scripted: Any, settlement: Settlement, config: StageConfig
 ) -> None:
     sender, client = scripted(COMMITTED)

@@ -57,7 +57,7 @@ def beside(ledger: Ledger, *acts: Callable[[], object], operation: str = "", aft
     return Store(client, ledger.table_name, pause=lambda failed_tries: None)
 
 
-def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None:
+def test_a_sweep_adds_each_release_once_and_returns_the_sum(shop: Ledger) -> None:
     release(shop, "07", 5, "a")
     release(shop, "07", 3, "b")
     release(shop, "59", 1, "c")
@@ -69,7 +69,7 @@ def test_a_sweep_folds_each_release_once_and_says_how_much(shop: Ledger) -> None
 
 
 @pytest.mark.parametrize("swept_before", [False, True])
-def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept_before: bool) -> None:
+def test_one_of_two_concurrent_sweeps_wins_and_the_other_retries(shop: Ledger, swept_before: bool) -> None:
     release(shop, "07", 5, "a")
     if swept_before:
         sweeper.fold(shop.store, SPAN)
@@ -85,7 +85,7 @@ def test_of_two_sweepers_one_folds_and_the_other_looks_again(shop: Ledger, swept
 
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
-def test_a_fold_of_another_sweeper_between_reads_is_kept(shop: Ledger, operation: str) -> None:
+def test_a_concurrent_sweep_between_two_reads_counts_once(shop: Ledger, operation: str) -> None:
     """The row is read before the entries: read after them, it would have more than they say."""
     release(shop, "07", 5, "a")
 
@@ -98,7 +98,7 @@ def test_a_fold_of_another_sweeper_between_reads_is_kept(shop: Ledger, operation
     assert available(shop) == 108
 
 
-def test_a_sweeper_that_always_loses_gives_up_and_folds_nothing(shop: Ledger) -> None:
+def test_a_sweep_that_always_loses_gives_up_without_effect(shop: Ledger) -> None:
     def quicker(number: int) -> Callable[[], object]:
         def act() -> None:
             sweeper.fold(shop.store, SPAN)
@@ -123,7 +123,7 @@ def test_a_sweep_of_a_missing_account_is_refused_without_change(ledger: Ledger) 
     assert ledger.rows() == before
 
 
-def test_a_release_in_a_foreign_currency_is_not_folded(shop: Ledger) -> None:
+def test_a_release_in_another_currency_is_not_swept(shop: Ledger) -> None:
     release(shop, "07", 5, "a")
     foreign = shop.row({"pk": PARTITION, "sk": f"{MINUTE}:07.250Z#a:release"})
     assert foreign
@@ -148,7 +148,7 @@ def test_a_sweep_reads_every_page(shop: Ledger, page_rows: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ["server"])
-def test_a_partition_over_a_megabyte_is_read_whole(shop: Ledger) -> None:
+def test_a_partition_above_one_megabyte_is_read_completely(shop: Ledger) -> None:
     for number in range(5):
         release(shop, "07", 1, f"k{number}-" + "x" * 500)
         at = f"{MINUTE}:07.250Z"
@@ -158,7 +158,7 @@ def test_a_partition_over_a_megabyte_is_read_whole(shop: Ledger) -> None:
     assert sweeper.fold(shop.store, SPAN) == 10
 
 
-def test_rows_between_two_sort_keys_come_ordered_with_both_bounds(ledger: Ledger) -> None:
+def test_reading_between_two_sort_keys_includes_both_bounds(ledger: Ledger) -> None:
     for name in ("b", "a", "c", "cc", "d"):
         ledger.put({"pk": "ENTRIES#x", "sk": name})
     ledger.put({"pk": "ENTRIES#y", "sk": "b"})

@@ -16,7 +16,7 @@ PUTS = {
 
 @pytest.mark.parametrize("name", PUTS)
 @pytest.mark.parametrize("way", ["transact", "put"])
-def test_a_row_is_signed_exactly_if_its_kind_is(ledger: Ledger, name: str, way: str) -> None:
+def test_a_row_is_signed_exactly_if_its_kind_must_be(ledger: Ledger, name: str, way: str) -> None:
     write: Write = PUTS[name]
     store = signing(ledger).store
 
@@ -29,7 +29,7 @@ def test_a_row_is_signed_exactly_if_its_kind_is(ledger: Ledger, name: str, way: 
     assert ROW_KEYS.is_proven(row)
 
 
-def test_a_store_with_no_key_for_a_row_puts_nothing(ledger: Ledger) -> None:
+def test_a_store_without_keys_refuses_to_put_a_signed_kind(ledger: Ledger) -> None:
     write = next(write for write in PUTS.values() if write.parameters["Item"]["pk"].startswith(SIGNED))
 
     with pytest.raises(ValueError, match="has no key to sign such a row"):

@@ -22,7 +22,7 @@ def problems(raw: object) -> list[str]:
     return str(refused.value).split("; ")
 
 
-def test_a_deposit_in_minor_units_reads_back_in_canonical_form() -> None:
+def test_a_deposit_is_parsed_to_minor_units_and_rendered_canonically() -> None:
     order = parse_account_order({**DEPOSIT, "reason": " as agreed "}, CAROL, CONFIG)
 
     assert (order.amount, order.currency, order.reason) == (4820, "EUR", "as agreed")
@@ -37,7 +37,7 @@ def test_an_order_without_money_reads_back_unchanged(raw: dict[str, Any]) -> Non
     assert parse_account_order(raw, CAROL, CONFIG).to_wire(CONFIG) == raw | {"by": CAROL.by}
 
 
-def test_the_proof_is_on_record_but_outside_the_orders_hash() -> None:
+def test_the_authors_identity_is_recorded_but_not_hashed() -> None:
     orders = [
         parse_account_order(DEPOSIT, replace(CAROL, request_id=each), CONFIG) for each in ("req-1", "req-2")
     ]
@@ -49,7 +49,7 @@ def test_the_proof_is_on_record_but_outside_the_orders_hash() -> None:
 
 
 @pytest.mark.parametrize("account", [".", ".."])
-def test_no_new_account_is_a_dot_segment(account: str) -> None:
+def test_no_account_can_be_opened_with_a_dot_segment_name(account: str) -> None:
     expected = ["account: must not be . or .., which clients of HTTP drop from an address"]
 
     assert problems({**OPEN, "account": account}) == expected
@@ -57,19 +57,19 @@ def test_no_new_account_is_a_dot_segment(account: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OrderKind if kind is not OrderKind.OPEN])
-def test_an_account_that_is_a_dot_segment_keeps_its_orders(kind: OrderKind) -> None:
+def test_an_existing_account_with_a_dot_segment_name_accepts_orders(kind: OrderKind) -> None:
     raw = {name: value for name, value in DEPOSIT.items() if name in kind.fields} | {"order": kind}
 
     assert parse_account_order({**raw, "account": ".."}, CAROL, CONFIG).account == ".."
 
 
 @pytest.mark.parametrize("raw", [None, [], "open", 7])
-def test_an_order_is_an_object(raw: object) -> None:
+def test_an_order_that_is_no_json_object_is_refused(raw: object) -> None:
     assert problems(raw) == ["order: must be a JSON object with key, order, account and reason"]
 
 
 @pytest.mark.parametrize("kind", [None, "melt", "OPEN", 7, ["open"], {}])
-def test_an_order_is_one_of_six(kind: object) -> None:
+def test_an_order_of_an_unknown_kind_is_refused(kind: object) -> None:
     expected = ["order: must be one of open, deposit, withdraw, freeze, unfreeze, close"]
 
     assert problems({**DEPOSIT, "order": kind}) == expected
@@ -94,7 +94,7 @@ def test_each_missing_field_of_an_order_is_named(kind: OrderKind) -> None:
         ({**DEPOSIT, "proof": {}}, "proof"),
     ],
 )
-def test_a_field_that_the_order_does_not_have_is_refused(raw: dict[str, Any], unknown: str) -> None:
+def test_an_unknown_field_is_refused_naming_the_known_fields(raw: dict[str, Any], unknown: str) -> None:
     fields = ", ".join(name for name in OrderKind(raw["order"]).fields if name != "by")
 
     assert "; ".join(problems(raw)) == f"{unknown}: unknown field; the fields are {fields}"
@@ -125,7 +125,7 @@ def test_a_malformed_field_is_named(change: dict[str, Any], told: str) -> None:
     assert problem.startswith(told)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_an_order_are_named_at_once() -> None:
     told = problems({**DEPOSIT, "key": "x", "amount": "0", "reason": ""})
 
     assert [problem.partition(":")[0] for problem in told] == ["amount", "key", "reason"]

@@ -61,7 +61,7 @@ CARRIED_OUT = [
 
 
 @pytest.mark.parametrize(("order", "before", "change"), CARRIED_OUT)
-def test_an_order_changes_the_account_and_nothing_else_of_it(
+def test_an_order_changes_only_its_own_attributes_of_the_account(
     order: AccountOrder, before: Row, change: Row
 ) -> None:
     write = of_account(order)
@@ -72,7 +72,7 @@ def test_an_order_changes_the_account_and_nothing_else_of_it(
     assert applied(write, before) == after
 
 
-def test_an_account_opens_empty_at_the_time_of_its_order() -> None:
+def test_an_account_is_opened_empty_with_its_orders_time() -> None:
     record, opened = carry_out(OPENING, NOW, CONFIG)
 
     assert admits(opened, None)
@@ -109,7 +109,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("order", "before", "refusal"), REFUSED)
-def test_an_order_unfit_for_its_account_is_refused_with_reason(
+def test_an_order_that_the_account_forbids_is_refused(
     order: AccountOrder, before: Row | None, refusal: type[SettlementError]
 ) -> None:
     write = of_account(order)
@@ -139,7 +139,7 @@ def test_the_same_order_replays_and_another_with_its_key_conflicts(order: Accoun
 
 
 @pytest.mark.parametrize("order", ORDERS_ON_ACCOUNTS, ids=lambda order: order.order)
-def test_an_orders_row_comes_first_and_reads_back_equal(order: AccountOrder) -> None:
+def test_the_order_is_written_first_and_reads_back_equal(order: AccountOrder) -> None:
     row = carry_out(order, NOW, CONFIG)[0].parameters["Item"]
 
     assert {name: row[name] for name in ("pk", "sk")} == keys.order(order.key)

@@ -66,7 +66,7 @@ def test_a_line_has_its_amount_days_and_references(version: str) -> None:
 
 
 @VERSIONS
-def test_a_statement_follows_its_lines(version: str) -> None:
+def test_a_camt_statement_has_number_dates_and_balances(version: str) -> None:
     file = bank_files.camt([line("10.00"), line("3.00", Side.OUT)], opening="-5.00", version=version)
 
     *lines, last = camt.read(io.BytesIO(file), CURRENCIES)
@@ -84,7 +84,7 @@ def test_an_empty_statement_has_no_lines() -> None:
     assert (lines, found.opening, found.closing, found.credits) == ([], 100_000, 100_000, 0)
 
 
-def test_a_file_has_a_statement_of_each_account() -> None:
+def test_a_file_may_contain_statements_of_several_accounts() -> None:
     bodies = statement([line()]), statement([line(), line()], account="other: 00 123x", name="S-2")
 
     _, found = read(message(*bodies))
@@ -93,14 +93,14 @@ def test_a_file_has_a_statement_of_each_account() -> None:
 
 
 @VERSIONS
-def test_a_notification_has_lines_and_no_balances(version: str) -> None:
+def test_a_camt_054_notification_has_lines_but_no_balances(version: str) -> None:
     (found,), (told,) = read(bank_files.camt([line()], kind="camt.054", version=version))
     assert (found.amount, told.opening, told.closing, told.first) == (4820, None, None, DAY)
 
 
 @pytest.mark.parametrize("status", ["PDNG", "INFO"])
 @VERSIONS
-def test_an_entry_without_booking_is_left_out(status: str, version: str) -> None:
+def test_an_entry_that_is_not_booked_is_skipped(status: str, version: str) -> None:
     pending = [line(status=status), line("9x", status=status, parts=BATCH, number=2, booked=None)]
     text = statement([line("1.00")], version=version).replace("<Ntry>", "@<Ntry>")
     extra = statement(pending, opening=None, version=version)
@@ -135,7 +135,9 @@ def test_an_entry_without_booking_is_left_out(status: str, version: str) -> None
         ({"text": "same", "end_to_end": "same"}, ("same",)),
     ],
 )
-def test_references_are_every_name_once_in_order(fields: dict[str, Any], references: tuple[str, ...]) -> None:
+def test_references_are_listed_once_each_in_order(
+    fields: dict[str, Any], references: tuple[str, ...]
+) -> None:
     found = only(**fields).references
     assert tuple(one for one in found if one not in {"RF18", "5390", "noRF18"}) == references
 
@@ -155,18 +157,20 @@ def test_a_line_has_at_most_fifty_references() -> None:
     ],
 )
 @VERSIONS
-def test_a_reversal_keeps_its_side(fields: dict[str, Any], returns: str, version: str) -> None:
+def test_a_reversal_keeps_its_debit_or_credit_side(
+    fields: dict[str, Any], returns: str, version: str
+) -> None:
     found = only(side=Side.OUT, version=version, **fields)
     assert (found.returns, found.side) == (returns, Side.OUT)
 
 
-def test_a_return_without_a_reason_is_one() -> None:
+def test_a_return_without_a_reason_is_still_a_return() -> None:
     lines, _ = read(spoilt("<RmtInf>", "<RtrInf><AddtlInf>back</AddtlInf></RtrInf><RmtInf>"))
     assert lines[0].returns == "return"
 
 
 @VERSIONS
-def test_a_batch_is_a_line_for_each_transaction(version: str) -> None:
+def test_each_transaction_of_a_batch_becomes_a_line(version: str) -> None:
     written = line("30.00", parts=BATCH, number=2, batch="P", bank_reference="B", entry_reference="N")
 
     (first, second), (told,) = read(bank_files.camt([written], version=version))
@@ -178,7 +182,7 @@ def test_a_batch_is_a_line_for_each_transaction(version: str) -> None:
     assert (told.lines, told.credits) == (2, 3000)
 
 
-def test_a_transaction_of_a_batch_may_have_the_other_side() -> None:
+def test_a_transaction_may_have_the_opposite_side_of_its_batch() -> None:
     parts = [line("30.00"), line("10.00", Side.OUT)]
     lines, _ = read(bank_files.camt([line("20.00", parts=parts)]))
     assert [(one.amount, one.side) for one in lines] == [(3000, Side.IN), (1000, Side.OUT)]
@@ -192,7 +196,7 @@ def test_a_transaction_of_a_batch_may_have_the_other_side() -> None:
         [line(None, end_to_end="E-1"), line("9.00", currency="USD")],
     ],
 )
-def test_a_batch_without_amounts_of_details_is_one_line(parts: list[dict[str, Any]]) -> None:
+def test_a_batch_without_amounts_per_transaction_is_one_line(parts: list[dict[str, Any]]) -> None:
     found = only(amount="30.00", parts=parts, number=len(parts) or 12, batch="P")
     assert (found.amount, found.part) == (3000, 0)
     assert found.references == (("E-1", "P") if parts else ())
@@ -200,7 +204,7 @@ def test_a_batch_without_amounts_of_details_is_one_line(parts: list[dict[str, An
 
 
 @pytest.mark.parametrize("own", ["TxAmt", "InstdAmt"])
-def test_a_transaction_amount_is_that_in_the_account_currency(own: str) -> None:
+def test_a_transactions_amount_is_taken_in_the_accounts_currency(own: str) -> None:
     foreign = '<Amt Ccy="USD">11.00</Amt>'
     file = bank_files.camt([line("30.00", parts=BATCH)]).decode()
     both = f'{foreign}<AmtDtls><{own}><Amt Ccy="EUR">10.00</Amt></{own}></AmtDtls>'
@@ -211,7 +215,7 @@ def test_a_transaction_amount_is_that_in_the_account_currency(own: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["NOTPROVIDED", "NONREF"])
-def test_no_reference_of_the_bank_is_no_identity(name: str) -> None:
+def test_an_empty_bank_reference_identifies_no_line(name: str) -> None:
     lines, _ = read(bank_files.camt([line(bank_reference=name), line(bank_reference=name)]))
     assert [one.bank_reference for one in lines] == ["", ""]
     assert lines[0].identity != lines[1].identity
@@ -225,7 +229,7 @@ def test_no_reference_of_the_bank_is_no_identity(name: str) -> None:
         ("2026-11-25", None, ("2026-11-25", "2026-11-25")),
     ],
 )
-def test_a_day_is_that_which_the_bank_wrote(
+def test_a_date_is_read_as_the_bank_wrote_it(
     booked: str | None, valued: str | None, days: tuple[str, str]
 ) -> None:
     found = only(booked=booked, valued=valued)
@@ -257,21 +261,21 @@ def test_an_amount_is_exact_in_minor_units(amount: str, currency: str, minor: in
         (("OPBD", "CLAV"), (100_000, None)),
     ],
 )
-def test_balances_are_told_apart_by_code(
+def test_opening_and_closing_balance_are_found_by_their_codes(
     codes: tuple[str, str], balances: tuple[int | None, int | None]
 ) -> None:
     _, (found,) = read(bank_files.camt([line()], codes=codes))
     assert (found.opening, found.closing) == balances
 
 
-def test_the_first_and_last_intermediate_balances_count() -> None:
+def test_intermediate_balances_count_as_opening_and_closing() -> None:
     between = "".join(balance("ITBD", amount, "EUR", DAY) for amount in ("1.00", "2.00", "3.00", "3.00"))
     _, (found,) = read(message(statement(opening=None).replace("</Acct>", f"</Acct>{between}")))
     assert (found.opening, found.closing) == (100, 300)
 
 
 @pytest.mark.parametrize("kind", ["camt.053", "camt.054"])
-def test_a_page_has_its_number_and_lines_of_its_own(kind: str) -> None:
+def test_each_page_of_a_statement_has_its_own_lines(kind: str) -> None:
     pages = [statement([line()], page=(number, number == 2), kind=kind) for number in (1, 2)]
 
     (first, second), found = read(message(*pages, kind=kind))
@@ -280,36 +284,36 @@ def test_a_page_has_its_number_and_lines_of_its_own(kind: str) -> None:
     assert first.identity != second.identity
 
 
-def test_an_older_message_has_the_page_of_its_statement() -> None:
+def test_an_older_message_version_has_the_page_in_its_header() -> None:
     page = "<MsgPgntn><PgNb>2</PgNb><LastPgInd>true</LastPgInd></MsgPgntn></GrpHdr>"
     _, (found,) = read(spoilt("</GrpHdr>", page))
     assert found.page == (2, True)
 
 
-def test_the_only_page_is_none() -> None:
+def test_a_statement_of_one_page_has_no_page_number() -> None:
     _, (found,) = read(bank_files.camt(page=(1, True)))
     assert found.page is None
 
 
-def test_the_days_of_a_statement_are_those_it_says() -> None:
+def test_a_statements_dates_are_those_it_states() -> None:
     period = "<FrToDt><FrDtTm>2026-11-01T00:00:00</FrDtTm><ToDtTm>2026-11-30T23:59:59</ToDtTm></FrToDt><Acct>"
     _, (found,) = read(spoilt("<Acct>", period))
     assert (found.first, found.last) == ("2026-11-01", "2026-11-30")
 
 
-def test_the_currency_may_be_that_of_the_entries() -> None:
+def test_the_currency_may_come_from_the_entries() -> None:
     found, _ = read(bank_files.camt([line(currency="KWD")], currency=None, opening=None))
     assert (found[0].currency, found[0].amount) == ("KWD", 48_200)
 
 
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1", "windows-1252"])
-def test_an_encoding_of_a_bank_is_read(encoding: str) -> None:
+def test_each_encoding_used_by_banks_is_read(encoding: str) -> None:
     file = bank_files.camt([line(text="Müller & Söhne")]).decode().replace('"UTF-8"', f'"{encoding}"')
     (found,), _ = read(file.encode(encoding))
     assert found.references[0] == "Müller & Söhne"
 
 
-def test_a_mark_of_the_byte_order_is_no_text() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert read(b"\xef\xbb\xbf" + PLAIN) == read(PLAIN)
 
 
@@ -440,7 +444,7 @@ def test_an_account_after_its_entries_is_refused() -> None:
     assert "Stmt[1]/Acct/Id/IBAN: is missing" in refusal(moved)
 
 
-def test_an_entry_has_a_bound_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_with_too_many_transactions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("settlement.bank.camt_statement.TRANSACTIONS_MAX", 1)
     told = refusal(bank_files.camt([line("30.00", parts=BATCH)]))
     assert "TxDtls[2]: an entry must have at most 1 TxDtls" in told

@@ -101,7 +101,7 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
 @given(
     st.lists(ALONE | batches(), max_size=4), st.lists(ALONE, max_size=2), st.sampled_from(("0.00", "-7.10"))
 )
-def test_a_second_reader_says_the_same(
+def test_an_independent_reader_finds_the_same_lines(
     lines: list[dict[str, Any]], others: list[dict[str, Any]], opening: str
 ) -> None:
     file = message(
@@ -116,7 +116,7 @@ def test_a_second_reader_says_the_same(
     assert not any(missing)
 
 
-def test_the_second_reader_differs_if_a_line_does() -> None:
+def test_the_independent_reader_notices_a_different_line() -> None:
     file = bank_files.camt([line("1.00")], version=VERSION)
 
     assert list(theirs(file)) != ours(file.replace(b'"EUR">1.00<', b'"EUR">1.01<'))

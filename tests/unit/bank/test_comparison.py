@@ -61,11 +61,11 @@ def kinds(verdict: Verdict) -> list[Kind]:
     return [one.kind for one in verdict.findings]
 
 
-def test_an_order_that_never_came_is_found() -> None:
+def test_an_order_without_a_bank_line_is_reported() -> None:
     assert kinds(compared([order("INV-1")], daily())) == [Kind.ONLY_BOOKS]
 
 
-def test_a_short_second_account_hides_no_order() -> None:
+def test_a_second_account_with_few_statements_hides_no_missing_order() -> None:
     second = written([], account=OTHER, day=DAYS[10], opening="0.00")
 
     verdict = compared([order("INV-1")], [*daily(), second])
@@ -81,20 +81,20 @@ def test_a_short_second_account_hides_no_order() -> None:
         written([], account=OTHER, day=DAYS[0], opening="0.00"),
     ],
 )
-def test_no_further_file_switches_the_balances_off(more: bytes) -> None:
+def test_an_additional_file_does_not_disable_the_balance_check(more: bytes) -> None:
     files = daily()
     files[-1] = written([], day=DAYS[11], opening="0.00", closing="1000.00", number=None)
 
     assert Kind.SUM in kinds(compared([], [*files, more]))
 
 
-def test_a_currency_without_a_statement_is_told() -> None:
+def test_a_currency_without_a_statement_is_reported() -> None:
     verdict = compared([order("INV-1", currency="USD")], daily())
 
     assert [(one.kind, one.currency) for one in verdict.findings] == [(Kind.NO_STATEMENT, "USD")]
 
 
-def test_lines_with_one_bank_reference_are_two() -> None:
+def test_two_lines_with_the_same_bank_reference_stay_two() -> None:
     lines = [paid("INV-1", bank_reference="SAME"), paid("INV-2", bank_reference="SAME")]
     early = written(lines[:1], kind="camt.054", opening=None, day=DAYS[5], page=(1, False))
     late = written(lines[1:], kind="camt.054", opening=None, day=DAYS[5], page=(2, True))
@@ -104,7 +104,7 @@ def test_lines_with_one_bank_reference_are_two() -> None:
         assert (verdict.pairs, kinds(verdict)) == (1, [Kind.ONLY_BANK])
 
 
-def test_the_details_of_a_sum_replace_it() -> None:
+def test_a_notifications_details_replace_the_statements_sum() -> None:
     parts = [line("100.00", end_to_end=f"INV-{number}") for number in (1, 2, 3)]
     whole = line("300.00", bank_reference="SUM")
     detailed = line("300.00", bank_reference="SUM", parts=parts, number=3)
@@ -116,7 +116,7 @@ def test_the_details_of_a_sum_replace_it() -> None:
         assert (verdict.pairs, kinds(verdict), verdict.sums["EUR"].left) == (3, [], 0)
 
 
-def test_of_a_covered_day_the_statement_alone_counts() -> None:
+def test_a_statement_outweighs_notifications_of_the_same_day() -> None:
     """Without the bank's own reference, nothing says which line is which."""
     one = line("100.00", end_to_end="INV-1")
     early = written([one], kind="camt.054", opening=None, day=DAYS[5])
@@ -126,7 +126,7 @@ def test_of_a_covered_day_the_statement_alone_counts() -> None:
         assert (verdict.pairs, kinds(verdict)) == (1, [])
 
 
-def test_a_strangers_word_names_nobodys_account() -> None:
+def test_an_unrelated_payment_matches_no_order_by_a_common_word() -> None:
     stranger = line("5000.00", text="INV-99 rent", bank_reference="B9")
 
     verdict = compared([order("rent")], daily(paid("rent"), stranger))
@@ -135,7 +135,7 @@ def test_a_strangers_word_names_nobodys_account() -> None:
     assert verdict.findings[0].order is None
 
 
-def test_the_banks_own_reference_may_be_booked() -> None:
+def test_an_order_may_be_matched_by_the_banks_own_reference() -> None:
     fee = line("3.00", Side.OUT, bank_reference="FEE-77")
 
     verdict = compared([order("fee-77", amount=300, side=Side.OUT)], daily(fee))
@@ -143,7 +143,7 @@ def test_the_banks_own_reference_may_be_booked() -> None:
     assert (verdict.pairs, kinds(verdict)) == (1, [])
 
 
-def test_an_order_of_the_first_days_may_be_older() -> None:
+def test_an_early_order_stays_open_if_the_balances_agree() -> None:
     """Somebody booked it a day after its line: only the balance tells."""
     files = [written([], day=day, opening="100.00", number=None) for day in DAYS]
     early, missing = order("INV-1", DAYS[0]), order("INV-2", DAYS[1])
@@ -153,7 +153,7 @@ def test_an_order_of_the_first_days_may_be_older() -> None:
     assert kinds(compared([early], daily())) == [Kind.ONLY_BOOKS]
 
 
-def test_the_balance_tells_of_an_undone_order() -> None:
+def test_the_balance_reveals_whether_an_undo_order_was_right() -> None:
     old, undone = order("INV-1", "2026-09-01"), order("INV-1", side=Side.OUT)._replace(key="undo-1")
 
     mistake = compared([old, undone], daily())
@@ -163,7 +163,7 @@ def test_the_balance_tells_of_an_undone_order() -> None:
     assert [(one.kind, one.order) for one in wrong.findings] == [(Kind.ONLY_BOOKS, undone)]
 
 
-def test_a_monthly_reference_names_no_order_of_another_month() -> None:
+def test_a_recurring_reference_matches_no_order_of_another_month() -> None:
     old = order("rent", "2026-09-05")
     files = [written([], day=day, opening="100.00", number=None) for day in DAYS[:5]]
     files.append(written([paid("rent")], day=DAYS[5], opening="100.00", number=None))
@@ -176,7 +176,7 @@ def test_a_monthly_reference_names_no_order_of_another_month() -> None:
     assert (late.kind, late.order) == (Kind.APART, old)
 
 
-def test_a_missing_page_is_told() -> None:
+def test_a_missing_page_is_reported() -> None:
     pages = [
         message(
             statement(
@@ -196,14 +196,14 @@ def test_a_missing_page_is_told() -> None:
     assert [(one.kind, one.text[:15]) for one in verdict.findings] == [(Kind.GAP, "only page 1, 3 ")]
 
 
-def test_a_statement_issued_again_makes_no_hole() -> None:
+def test_a_statement_issued_twice_is_no_gap() -> None:
     files = daily(paid("INV-1"))
     again = written([paid("INV-1")], day=DAYS[5], opening="0.00", number=None, name="again")
 
     assert kinds(compared([order("INV-1")], [*files, again])) == []
 
 
-def test_a_missing_statement_is_told_and_its_orders_are_open() -> None:
+def test_orders_of_a_missing_statements_day_stay_open() -> None:
     files = daily(paid("INV-1"))
     del files[5]
 
@@ -224,7 +224,7 @@ def test_huge_sums_do_not_overflow() -> None:
     assert verdict.sums["EUR"].only_bank == verdict.sums["EUR"].left == 0
 
 
-def test_a_popular_reference_takes_no_square_of_time() -> None:
+def test_matching_thousands_of_equal_references_is_fast() -> None:
     lines = [paid("top-up", bank_reference=f"B{number}") for number in range(3_000)]
     orders = [order("top-up")._replace(key=f"order-{number}") for number in range(3_000)]
 

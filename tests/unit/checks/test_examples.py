@@ -45,7 +45,7 @@ def limits() -> Iterator[Callable[..., Any]]:
         yield ask
 
 
-def test_a_days_payments_stay_below_the_limit(limits: Callable[..., Any]) -> None:
+def test_the_daily_limit_example_refuses_payments_above_the_limit(limits: Callable[..., Any]) -> None:
     assert limits("order-1") == Approve()
     assert limits("order-2") == Refuse("above_limit")
     assert limits("order-3", 40_000) == Approve()
@@ -68,7 +68,7 @@ def test_a_listed_party_is_refused_by_id_or_name() -> None:
         assert isinstance(check.ask(payment(**more), "t", tools), Refuse)  # type: ignore[arg-type]
 
 
-def test_a_delivery_is_waited_for() -> None:
+def test_the_delivery_example_waits() -> None:
     assert example("delivered").ask(payment(), "t", SimpleNamespace()) == Wait()
 
 
@@ -80,14 +80,14 @@ def screened(status: int = 200, **parties: Any) -> Any:
     return check.ask(payment(payer_name="Alice", payee_name="Mallory"), "t", tools)
 
 
-def test_a_match_waits_for_a_person() -> None:
+def test_the_screening_example_waits_for_a_person_on_a_match() -> None:
     unsure: dict[str, Any] = {"id": "Q1", "match": None}
 
     assert screened(payer=[], payee=[{"match": False}]) == Approve({"matches": 0})
     assert screened(payer=[], payee=[{"match": True}]) == screened(payer=[unsure], payee=[]) == Wait()
 
 
-def test_a_service_without_an_answer_is_asked_again() -> None:
+def test_an_example_whose_service_fails_raises_an_error() -> None:
     answers: list[dict[str, Any]] = [
         {"status": 500, "payer": [], "payee": []},
         {"payer": []},
@@ -98,5 +98,5 @@ def test_a_service_without_an_answer_is_asked_again() -> None:
             screened(**answer)
 
 
-def test_a_payment_without_names_is_refused_unasked() -> None:
+def test_the_screening_example_refuses_a_payment_without_names() -> None:
     assert example("opensanctions").ask(payment(), "t", SimpleNamespace()) == Refuse("no_name")

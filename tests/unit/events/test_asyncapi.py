@@ -31,7 +31,7 @@ def test_the_document_is_asyncapi() -> None:
     assert faults({**DOCUMENT, "operations": {"tell": {"action": "shout"}}})
 
 
-def test_the_messages_are_the_event_types_in_the_same_words() -> None:
+def test_the_documents_messages_are_the_event_types() -> None:
     assert {name: message["summary"] for name, message in MESSAGES.items()} == {
         name: of["description"] for name, of in SCHEMAS[EVENT]["$defs"].items()
     }
@@ -40,7 +40,7 @@ def test_the_messages_are_the_event_types_in_the_same_words() -> None:
         assert channel["messages"].keys() == MESSAGES.keys()
 
 
-def test_each_reference_leads_somewhere() -> None:
+def test_each_reference_in_the_document_can_be_resolved() -> None:
     for reference in references(DOCUMENT):
         file, _, fragment = reference.partition("#")
         found: Any = json.loads((CONTRACTS / file).read_text()) if file else DOCUMENT
@@ -48,7 +48,7 @@ def test_each_reference_leads_somewhere() -> None:
             found = found[step]
 
 
-def test_a_message_is_its_own_type_of_event() -> None:
+def test_each_message_refers_to_its_own_event_type() -> None:
     for name, message in MESSAGES.items():
         assert [*references(message["payload"])] == [
             f"{EVENT}.schema.json",

@@ -26,7 +26,7 @@ def test_the_page_lists_the_contracts_types_with_their_statuses() -> None:
     assert rows == [(name, statuses(name), SCHEMA["$defs"][name]["description"]) for name in TYPES]
 
 
-def test_the_pages_event_is_the_contracts_example() -> None:
+def test_the_pages_example_event_is_the_contracts_example() -> None:
     (shown,) = (
         json.loads(text) for text in re.findall(r"```json\n(.+?)```", PAGE, re.DOTALL) if "id" in text
     )
@@ -53,7 +53,7 @@ def test_the_pages_event_is_the_contracts_example() -> None:
         {"source": ""},
     ],
 )
-def test_the_contract_refuses_what_no_function_sends(change: dict[str, Any]) -> None:
+def test_the_contract_refuses_an_event_that_no_function_sends(change: dict[str, Any]) -> None:
     assert not faults(EVENT, SETTLED)
 
     assert faults(EVENT, SETTLED | change)

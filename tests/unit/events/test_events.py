@@ -46,12 +46,12 @@ def after(old: Row | None, change: Row) -> Row:
     return old | {"sequence": old["sequence"] + 1} | change if old else change
 
 
-def test_each_type_has_its_change() -> None:
+def test_the_tests_cover_each_event_type() -> None:
     assert {told for _, _, told in CHANGES} == {*EventType}
 
 
 @pytest.mark.parametrize(("old", "change", "told"), CHANGES)
-def test_a_change_is_named_numbered_and_tells_the_whole_outcome(
+def test_an_event_is_typed_numbered_and_contains_the_whole_outcome(
     old: Row | None, change: Row, told: EventType
 ) -> None:
     new = after(old, change)
@@ -73,7 +73,7 @@ def test_a_change_is_named_numbered_and_tells_the_whole_outcome(
         {},
     ],
 )
-def test_a_change_that_no_caller_cares_about_is_no_event(change: Row) -> None:
+def test_an_internal_change_is_no_event(change: Row) -> None:
     assert event(HELD, HELD | change, CONFIG) is None
 
 
@@ -93,7 +93,7 @@ def test_a_change_that_no_caller_cares_about_is_no_event(change: Row) -> None:
         (None, CLAIMED | {"currency": "XXX"}, "the stage has no currency XXX"),
     ],
 )
-def test_a_change_that_no_function_makes_is_one_clear_line(old: Any, new: Any, told: str) -> None:
+def test_an_impossible_change_is_reported_in_one_line(old: Any, new: Any, told: str) -> None:
     with pytest.raises(MalformedRow, match=f"{re.escape(told)}$") as raised:
         event(old, new, CONFIG)
 

@@ -19,14 +19,14 @@ SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
 
 
 @pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
-def test_a_report_takes_back_few_failures_however_many_its_answers(answers: int, count: int) -> None:
+def test_reported_answers_reset_at_most_two_failures(answers: int, count: int) -> None:
     """The reporting environment may have got the answers before an outage seen by the others."""
     assert REPORTED_MAX == 2
     assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
     assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1
 
 
-def test_the_count_is_never_negative_so_old_answers_count_nothing() -> None:
+def test_answers_before_any_failure_do_not_count() -> None:
     circuit = Circuit()
     for _ in range(100):
         circuit = after_answers(circuit, 2)
@@ -38,7 +38,7 @@ def test_the_count_is_never_negative_so_old_answers_count_nothing() -> None:
     assert circuit.state is State.OPEN
 
 
-def test_a_failed_payment_counts_once_though_answers_zeroed_the_count() -> None:
+def test_a_repeatedly_failing_payment_counts_once_although_answers_reset_it() -> None:
     circuit = Circuit()
     for _ in range(50):
         circuit = after_failure(circuit, "one", 0, NOW, LIMITS)
@@ -49,7 +49,7 @@ def test_a_failed_payment_counts_once_though_answers_zeroed_the_count() -> None:
     assert circuit == Circuit(failed=("one", "two"), failed_at=NOW)
 
 
-def test_two_failures_in_three_open_the_circuit_one_does_not() -> None:
+def test_the_circuit_opens_at_a_failure_rate_of_two_thirds() -> None:
     seldom = often = Circuit()
     for number in range(200):
         seldom = after_answers(after_failure(seldom, f"{number}", 0, NOW, LIMITS), 2)
@@ -59,7 +59,7 @@ def test_two_failures_in_three_open_the_circuit_one_does_not() -> None:
     assert len(seldom.failed) == FAILED_MAX
 
 
-def test_the_names_of_payments_are_short_and_differ() -> None:
+def test_payments_get_short_distinct_names_in_the_circuit() -> None:
     names = {payment(f"order-{number}") for number in range(1_000)}
 
     assert len(names) == 1_000

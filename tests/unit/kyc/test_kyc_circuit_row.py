@@ -36,7 +36,7 @@ def test_every_change_of_the_circuit_is_written_to_its_row() -> None:
         Circuit(version=8, state=State.HALF_OPEN, opened_at=6, probed_at=7, probe="me"),
     ],
 )
-def test_the_row_is_the_circuit(circuit: Circuit) -> None:
+def test_a_circuit_reads_back_from_its_row_unchanged(circuit: Circuit) -> None:
     assert from_row(to_row(circuit)) == circuit
 
 
@@ -52,7 +52,9 @@ def test_the_row_is_the_circuit(circuit: Circuit) -> None:
     ],
     ids=["none", "of an earlier release", "of a state that there is not"],
 )
-def test_a_row_of_another_release_is_read_where_possible(row: dict[str, Any], expected: Circuit) -> None:
+def test_a_circuits_row_of_another_release_is_read_if_possible(
+    row: dict[str, Any], expected: Circuit
+) -> None:
     assert from_row(row) == expected
 
 

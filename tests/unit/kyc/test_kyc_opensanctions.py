@@ -56,13 +56,13 @@ def replaced(name: str, trail: Trail, value: Any) -> Any:
 # The question
 
 
-def test_the_configured_name_finds_collection_paths_and_a_scheme() -> None:
+def test_the_provider_has_its_own_path_and_authorization_scheme() -> None:
     assert PROVIDERS["opensanctions"] is kyc_opensanctions
     assert kyc_opensanctions.path("sanctions") == "/match/sanctions"
     assert kyc_opensanctions.authorization("canary") == "ApiKey canary"
 
 
-def test_the_query_covers_both_parties_and_omits_the_money() -> None:
+def test_the_query_contains_both_parties_names_and_no_amount() -> None:
     body = kyc_opensanctions.body(NAMED, CONFIG)
 
     assert body == {
@@ -82,7 +82,7 @@ def test_the_query_covers_both_parties_and_omits_the_money() -> None:
     ],
     ids=str,
 )
-def test_a_missing_name_is_refused_not_replaced_by_account_id(missing: dict[str, Any], fields: str) -> None:
+def test_a_request_without_a_name_is_refused(missing: dict[str, Any], fields: str) -> None:
     """An id matches no listed party: the payment would be approved without a screening."""
     with pytest.raises(KycRequestRefused) as refused:
         kyc_opensanctions.body(replace(NAMED, **missing), CONFIG)
@@ -90,7 +90,7 @@ def test_a_missing_name_is_refused_not_replaced_by_account_id(missing: dict[str,
     assert str(refused.value) == f"kyc: the provider screens by name; the request has no {fields}"
 
 
-def test_the_recorded_answers_are_to_that_question() -> None:
+def test_the_recorded_answers_belong_to_the_tested_query() -> None:
     queries = kyc_opensanctions.body(NAMED, CONFIG)["queries"]
 
     for path in RECORDED.glob("opensanctions.*.json"):
@@ -123,14 +123,14 @@ def test_a_match_of_either_party_needs_a_persons_decision(
     )
 
 
-def test_a_verdict_has_a_loggable_reference_and_no_listed_name() -> None:
+def test_a_verdicts_reason_contains_no_listed_name() -> None:
     verdict = read(recorded("payer_matches"))
 
     assert REFERENCE.fullmatch(verdict.reference)
     assert "Petrova" not in verdict.reason
 
 
-def test_many_matches_are_cut_to_what_goes_on_record() -> None:
+def test_a_reason_with_many_matches_is_cut() -> None:
     content = recorded("both_match")
     content["responses"]["payer"]["results"] *= 40
 
@@ -140,7 +140,7 @@ def test_many_matches_are_cut_to_what_goes_on_record() -> None:
     assert len(verdict.reason) == REASON_LENGTH_MAX
 
 
-def test_the_text_of_a_list_is_terminal_safe() -> None:
+def test_control_characters_from_a_list_are_removed() -> None:
     content = replaced("payer_matches", ("responses", "payer", "results", 0, "id"), "NK\x1b[2J\n")
 
     assert read(content).reason.startswith("payer: NK [2J  in us_ofac_sdn")
@@ -161,7 +161,7 @@ def test_a_query_that_has_failed_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("content", [*JUNK, {"responses": None}, {"responses": {}}], ids=repr)
-def test_only_an_object_with_responses_is_an_answer(content: Any) -> None:
+def test_an_answer_without_responses_is_refused(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: "):
         read(content)
 
@@ -179,7 +179,7 @@ def test_only_an_object_with_responses_is_an_answer(content: Any) -> None:
     ],
     ids=str,
 )
-def test_an_answer_without_a_deciding_member_is_refused(trail: Trail) -> None:
+def test_an_answer_lacking_a_deciding_field_is_refused(trail: Trail) -> None:
     content = recorded("payer_matches")
     del at(content, trail[:-1])[trail[-1]]
 
@@ -202,14 +202,14 @@ def test_a_failed_query_or_a_malformed_result_is_no_answer(trail: Trail, value: 
 
 
 @pytest.mark.parametrize("match", [value for value in JUNK if value is not False], ids=repr)
-def test_only_a_plain_false_is_no_match(match: Any) -> None:
+def test_only_false_counts_as_no_match(match: Any) -> None:
     verdict = read(replaced("near_miss", ("responses", "payee", "results", 0, "match"), match))
 
     assert verdict.decision is KycDecision.REVIEW
 
 
 @pytest.mark.parametrize("name", ["payer_matches", "payee_matches"])
-def test_no_single_spoilt_member_turns_a_match_into_an_approval(name: str) -> None:
+def test_no_single_damaged_field_turns_a_match_into_approval(name: str) -> None:
     spoilt = [
         (trail, value)
         for trail in trails(recorded(name))

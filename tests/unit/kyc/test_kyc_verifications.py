@@ -9,7 +9,7 @@ from settlement.kyc.client import PROVIDERS
 from tests.unit.vectors import CONFIG, SETTLEMENT
 
 
-def test_the_configured_name_finds_one_path_and_a_bearer_token() -> None:
+def test_the_provider_has_one_path_and_a_bearer_token() -> None:
     assert PROVIDERS["verifications"] is kyc_verifications
     assert {kyc_verifications.path(dataset) for dataset in ("", "default", "../admin")} == {"/verifications"}
     assert kyc_verifications.authorization("canary") == "Bearer canary"
@@ -42,7 +42,7 @@ def test_an_answer_is_a_verdict_under_the_providers_name(decision: KycDecision) 
 
 
 @pytest.mark.parametrize("content", [None, [], [{}], "APPROVED", 1, True], ids=repr)
-def test_an_answer_is_a_json_object_shaped_like_a_verdict(content: Any) -> None:
+def test_an_answer_that_is_no_verdict_is_refused(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: must be a JSON object$"):
         kyc_verifications.read(content, SETTLEMENT)
     with pytest.raises(ValueError, match=r"^decision: "):

@@ -55,13 +55,13 @@ def folded(version: int, **seconds: int) -> Row:
         ),
     ],
 )
-def test_a_seconds_unswept_amount_is_its_releases_minus_folded_amounts(
+def test_the_unswept_amount_is_the_releases_minus_the_swept(
     found: Row | None, entries: list[Row], wanted: dict[str, int]
 ) -> None:
     assert sweep.unswept(found, entries) == wanted
 
 
-def test_a_sweep_records_newly_folded_amounts_and_credits_the_merchant() -> None:
+def test_a_sweep_records_the_swept_amounts_and_credits_the_merchant() -> None:
     swept, balance = sweep.fold(SPAN, folded(4, s07=5, s08=1), {"07": 3, "59": 2}, "EUR")
 
     assert swept.parameters["Item"] == folded(5, s07=8, s08=1, s59=2)
@@ -79,7 +79,7 @@ def test_a_sweep_records_newly_folded_amounts_and_credits_the_merchant() -> None
         pytest.param(folded(1, s07=3), folded(2, s07=3, s08=1), False, id="another was quicker"),
     ],
 )
-def test_a_sweep_commits_unless_another_has_folded_since_its_read(
+def test_a_sweep_commits_unless_another_swept_since_its_read(
     read: Row | None, meanwhile: Row | None, commits: bool
 ) -> None:
     swept, _ = sweep.fold(SPAN, read, {"07": 3}, "EUR")
@@ -88,7 +88,7 @@ def test_a_sweep_commits_unless_another_has_folded_since_its_read(
     assert isinstance(swept.on_failure(meanwhile), AlreadyApplied)
 
 
-def test_a_batch_sweeps_its_new_seconds_by_partition_and_minute() -> None:
+def test_a_batch_of_releases_is_grouped_by_partition_and_minute() -> None:
     other = "ENTRIES#merchant.kiosk#3"
     news = [(PARTITION, f"{MINUTE}:{second}.000Z#k:release") for second in ("30", "07", "07", "31")]
     news += [(PARTITION, "2026-11-22T06:05:01.000Z#k:release"), (other, f"{MINUTE}:07.000Z#k:release")]
@@ -135,7 +135,7 @@ def state(**more: Any) -> SettlementState:
     return SettlementState.from_row(row(status=Status.COMPENSATING, **{**PAID, **more}))
 
 
-def test_a_refund_sweeps_the_second_of_its_release() -> None:
+def test_a_refund_first_sweeps_its_releases_second() -> None:
     released = slots({Step.HOLD, Step.VERIFY, Step.RELEASE})
     at = released["release_at"]
     partition = keys.entry("merchant.shop", at, SETTLEMENT.key, "release")["pk"]
@@ -155,5 +155,5 @@ def test_a_refund_sweeps_the_second_of_its_release() -> None:
         ),
     ],
 )
-def test_a_refund_without_a_release_to_take_back_sweeps_nothing(found: SettlementState) -> None:
+def test_a_refund_without_an_unswept_merchants_release_sweeps_nothing(found: SettlementState) -> None:
     assert sweeps.before_refund(found) is None

@@ -59,7 +59,7 @@ def resolution(**change: Any) -> Resolution:
 # Good orders
 
 
-def test_a_resolution_reads_as_written_and_names_its_caller() -> None:
+def test_a_resolution_is_parsed_and_names_its_author() -> None:
     assert resolution(reason=f" {REASON} ") == Resolution(
         decision=Decision.RETRY, reason=REASON, by=CAROL.by, case=1
     )
@@ -67,7 +67,7 @@ def test_a_resolution_reads_as_written_and_names_its_caller() -> None:
 
 
 @pytest.mark.parametrize("decision", ["retry", "write-off", "complete"])
-def test_each_decision_word_goes_on_record_with_its_proof(decision: str) -> None:
+def test_each_decision_is_recorded_with_its_authors_identity(decision: str) -> None:
     found = resolution(decision=decision, case=3)
 
     assert [*Decision] == ["retry", "write-off", "complete"]
@@ -99,7 +99,7 @@ def test_a_reason_of_one_line_is_accepted(order: str, text: str) -> None:
     assert PARSERS[order](RAW[order] | {"reason": text}, CAROL)[1].reason == text
 
 
-def test_the_order_to_recover_has_a_key_alone() -> None:
+def test_a_recover_order_has_only_a_key() -> None:
     assert parse_recovery({"key": KEY}) == KEY
     with pytest.raises(InvalidRequest, match=r"^reason: unknown field; the fields are key$"):
         parse_recovery({"key": KEY, "reason": "x"})
@@ -130,7 +130,7 @@ REFUSED: dict[tuple[str, str], tuple[list[Any], str]] = {
 @pytest.mark.parametrize(
     ("order", "field", "value"), [(*name, value) for name in REFUSED for value in REFUSED[name][0]], ids=shown
 )
-def test_a_bad_order_is_refused_by_the_field_at_fault(order: str, field: str, value: object) -> None:
+def test_an_invalid_order_is_refused_naming_the_field(order: str, field: str, value: object) -> None:
     """A settlement leaves LIMBO by a resolution, and a compensation is not begun again."""
     with pytest.raises(InvalidRequest) as refused:
         PARSERS[order](RAW[order] | {field: value}, CAROL)
@@ -188,9 +188,7 @@ def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any
         ({"reason": "another"}, False),
     ],
 )
-def test_a_recorded_decision_matches_by_decision_and_reason_not_person(
-    change: dict[str, Any], expected: bool
-) -> None:
+def test_a_decision_is_compared_without_its_person(change: dict[str, Any], expected: bool) -> None:
     entry = {"decision": "retry", "reason": REASON, "by": CAROL.by} | change
 
     assert resolution().is_on(entry) == resolution(case=7).is_on(entry) == expected

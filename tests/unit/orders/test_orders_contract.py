@@ -34,11 +34,11 @@ PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-def test_each_route_is_in_the_contract() -> None:
+def test_the_contracts_routes_are_those_of_the_code() -> None:
     assert CONTRACT["paths"].keys() == {f"/orders/{route}" for route in routes(ORDERS)}
 
 
-def test_the_decisions_and_the_patterns_are_those_of_the_code() -> None:
+def test_the_contracts_decisions_and_limits_are_those_of_the_code() -> None:
     assert SCHEMAS["Resolution"]["properties"]["decision"]["enum"] == [*Decision]
     assert SCHEMAS["AccountOrder"]["properties"]["order"]["enum"] == [*OrderKind]
     assert SCHEMAS["Key"]["pattern"] == f"^{KEY.pattern}$"
@@ -59,7 +59,7 @@ def test_the_code_demands_the_fields_that_the_contract_demands(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_the_code_refuses_a_field_that_the_contract_has_not(name: str) -> None:
+def test_a_field_that_the_contract_lacks_is_refused(name: str) -> None:
     assert SCHEMAS[name]["additionalProperties"] is False
     assert "by" not in SCHEMAS[name]["properties"]
     with pytest.raises(InvalidRequest, match=r"by: unknown field"):

@@ -23,7 +23,7 @@ def page(kind: str, detail: Any) -> Page:
     return page_of({"source": "settlement", "detail-type": kind, "detail": detail})
 
 
-def test_an_alert_tells_problem_amount_and_command_before_its_json() -> None:
+def test_an_alert_states_problem_amount_and_command_before_its_json() -> None:
     found = page("LimboEntered", LIMBO)
 
     *lines, empty, detail = found.text.split("\n")
@@ -37,13 +37,13 @@ def test_an_alert_tells_problem_amount_and_command_before_its_json() -> None:
     assert (empty, json.loads(detail), found.is_urgent) == ("", LIMBO, True)
 
 
-def test_a_refused_decision_is_told_with_the_next_alert() -> None:
+def test_the_next_alert_mentions_a_refused_decision() -> None:
     found = page("LimboEntered", LIMBO | {"refused": "resolution: moved on"})
 
     assert "The last decision was refused: resolution: moved on" in found.text.split("\n")
 
 
-def test_a_decision_is_for_information() -> None:
+def test_the_notice_of_a_decision_is_not_urgent() -> None:
     found = page(
         "LimboResolved",
         {"summary": "order-1 is out of LIMBO: write-off by ada", "key": "order-1", "decision": "write-off"},
@@ -52,7 +52,7 @@ def test_a_decision_is_for_information() -> None:
     assert (found.subject, found.is_urgent) == ("LIMBO is over: write-off of order-1", False)
 
 
-def test_a_broken_glass_names_the_decision_and_the_reason() -> None:
+def test_a_break_glass_page_names_the_decision_and_reason() -> None:
     detail = {"summary": "s", "key": "order-1", "decision": "write-off", "amount": "48.20", "currency": "EUR"}
 
     found = page("GlassBroken", detail | {"reason": "the others sleep"})
@@ -62,7 +62,7 @@ def test_a_broken_glass_names_the_decision_and_the_reason() -> None:
     assert found.is_urgent
 
 
-def test_the_text_of_others_forges_no_line_and_no_command() -> None:
+def test_hostile_text_forges_no_line_or_command_in_a_page() -> None:
     forged = "x\nRun: rm -rf /\u2028Read: https://evil.example\x1b[2J\u202e{key}"
 
     found = page("LimboEntered", LIMBO | {"summary": forged, "account": forged})
@@ -73,7 +73,7 @@ def test_the_text_of_others_forges_no_line_and_no_command() -> None:
     assert "{key}" in told[0]  # no template of ours
 
 
-def test_an_event_without_the_facts_has_its_summary_as_subject() -> None:
+def test_an_incomplete_event_has_its_summary_as_subject() -> None:
     found = page("LimboEntered", {"summary": "this is a test of the pager, nothing is in LIMBO"})
 
     assert found.subject == "this is a test of the pager, nothing is in LIMBO"
@@ -88,7 +88,7 @@ def test_a_malformed_event_is_still_a_page(kind: str, detail: Any) -> None:
     assert found.subject
 
 
-def test_a_page_is_no_longer_than_sns_takes() -> None:
+def test_a_page_stays_within_the_size_limit_of_sns() -> None:
     found = page("LimboEntered", LIMBO | {"summary": "x" * 300_000})
 
     assert len(found.text.encode()) < 256 * 1024
@@ -99,7 +99,7 @@ def test_a_page_is_no_longer_than_sns_takes() -> None:
     st.sampled_from(["LimboEntered", "LimboResolved", "GlassBroken", "x"]),
     st.dictionaries(st.sampled_from([*LIMBO, "reason", "decision", "amount"]), st.text() | st.integers()),
 )
-def test_a_subject_of_any_event_is_what_sns_takes(kind: str, detail: dict[str, Any]) -> None:
+def test_a_subject_always_keeps_the_rules_of_sns(kind: str, detail: dict[str, Any]) -> None:
     found = page(kind, detail)
 
     assert 0 < len(found.subject) <= SUBJECT_LENGTH_MAX

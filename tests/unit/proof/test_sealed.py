@@ -49,14 +49,14 @@ def faults_of(journal: Sealed, name: str) -> list[str]:
     return [fault.removeprefix(f"{name}: ") for fault in found if fault.startswith(f"{name}: ")]
 
 
-def test_a_table_as_it_was_sealed_agrees(journal: Sealed) -> None:
+def test_an_unchanged_table_agrees_with_its_journal(journal: Sealed) -> None:
     found = journal.compare(EVERY)
 
     assert (found.faults, found.restored, found.young, found.before) == ([], [], 0, 0)
     assert (found.seals, found.objects, found.rows) == (3, 2, len(EVERY))
 
 
-def test_moved_on_settlements_and_rows_of_other_kinds_agree(journal: Sealed) -> None:
+def test_lawful_changes_and_unsealed_kinds_of_rows_agree(journal: Sealed) -> None:
     rows = [FINISHED if one is CLAIMED else one for one in EVERY]
     rows = [one | {"available": 0} if one is ALICE else one for one in rows]
     others = [{"pk": "CIRCUIT", "sk": "kyc"}, {"pk": "WAITING#k", "sk": "WAITING", "token": "t"}]
@@ -91,7 +91,7 @@ def test_each_immutable_attribute_that_differs_from_its_seal_is_found(
 @pytest.mark.parametrize(
     "attribute", ["payer", "payee", "amount", "fee", "currency", "request_hash", "claimed_at"]
 )
-def test_the_content_of_a_claim_is_as_sealed(journal: Sealed, attribute: str) -> None:
+def test_a_changed_attribute_of_a_claim_is_found(journal: Sealed, attribute: str) -> None:
     forged = FINISHED | {attribute: "forged"}
 
     assert journal.compare([*without(CLAIMED), forged]).faults == [
@@ -99,7 +99,7 @@ def test_the_content_of_a_claim_is_as_sealed(journal: Sealed, attribute: str) ->
     ]
 
 
-def test_a_row_that_no_object_has_is_named(journal: Sealed) -> None:
+def test_a_row_that_was_never_sealed_is_named(journal: Sealed) -> None:
     forged = ENTRY | {"sk": "forged"}
 
     assert journal.compare([*EVERY, forged]).faults == [
@@ -118,7 +118,7 @@ def test_a_row_that_no_object_has_is_named(journal: Sealed) -> None:
         ("2026-11-20T15:25:00.001Z", 0, 0, 1),
     ],
 )
-def test_a_row_too_young_or_predating_the_journal_is_counted(
+def test_rows_too_young_or_old_for_the_journal_are_counted(
     journal: Sealed, at: str, young: int, before: int, faults: int
 ) -> None:
     found = journal.compare([*EVERY, ENTRY | {"sk": "another", "posted_at": at}])
@@ -194,14 +194,14 @@ def test_an_unlawful_status_change_is_named_until_undone(
     assert found.restored == ([] if is_fault else [f"{SETTLEMENT}: {event} at 2026-11-20T12:00:00.000Z"])
 
 
-def test_an_old_statusless_line_is_harmless_once_its_row_returns(journal: Sealed) -> None:
+def test_an_old_removal_is_harmless_once_the_row_is_back(journal: Sealed) -> None:
     journal.add(change(with_status(None)))
     journal.seal()
 
     assert journal.compare([*without(CLAIMED), with_status(Status.SETTLED, LATE)]).faults == []
 
 
-def test_a_status_removed_and_given_anew_is_named(journal: Sealed) -> None:
+def test_a_status_removed_and_set_again_is_named(journal: Sealed) -> None:
     """The second change passes no filter: the row had no status to leave."""
     journal.add(change(with_status(Status.REJECTED), with_status(None)))
     journal.seal()
@@ -211,7 +211,7 @@ def test_a_status_removed_and_given_anew_is_named(journal: Sealed) -> None:
     assert fault.startswith(f"{SETTLEMENT}: left REJECTED, as no function does, and is SETTLED")
 
 
-def test_an_undone_change_is_told_and_is_no_fault(journal: Sealed) -> None:
+def test_an_undone_change_is_reported_as_restored(journal: Sealed) -> None:
     forged = ENTRY | {"amount": 1}
     journal.add(change(ENTRY, forged), change(forged, ENTRY, AT + 60, "3"))
     journal.seal()
@@ -225,7 +225,7 @@ def test_an_undone_change_is_told_and_is_no_fault(journal: Sealed) -> None:
     assert fault.startswith(f"{NAME}: is not as it was sealed (MODIFY at 2026-11-20T12:00:00.000Z")
 
 
-def test_a_change_of_a_row_predating_the_journal_is_found(journal: Sealed) -> None:
+def test_a_changed_row_older_than_the_journal_is_found(journal: Sealed) -> None:
     old = ENTRY | {"sk": "old"}
     new = old | {"amount": 1}
     journal.add(change(old, new))
@@ -274,7 +274,7 @@ CHANGED = "its content is not what its name says: it was changed"
     ],
     ids=["missing", "no gzip", "empty", "changed", "cut off", "deleted", "overwritten"],
 )
-def test_an_object_at_fault_is_named(journal: Sealed, forge: Forge, says: str) -> None:
+def test_each_fault_of_an_object_is_named(journal: Sealed, forge: Forge, says: str) -> None:
     name = journal.names("journal/")[0]
 
     forge(journal, name)
@@ -285,7 +285,7 @@ def test_an_object_at_fault_is_named(journal: Sealed, forge: Forge, says: str) -
 @pytest.mark.parametrize(
     "content", [b"{}\n", b"null\n", b'{"event": "INSERT", "at": "x", "new": {}}\n', b"\xff"]
 )
-def test_an_object_of_other_lines_is_named_and_ends_nothing(journal: Sealed, content: bytes) -> None:
+def test_an_object_with_foreign_content_does_not_stop_the_comparison(journal: Sealed, content: bytes) -> None:
     name = seals.object_name(content, journal.now)
     journal.rewrite(name, content)
     journal.seal()
@@ -304,7 +304,7 @@ def test_an_object_of_other_lines_is_named_and_ends_nothing(journal: Sealed, con
     ],
     ids=["unpacked object", "packed object", "line"],
 )
-def test_a_forged_object_takes_no_memory(
+def test_an_oversized_forged_object_is_refused_without_using_memory(
     journal: Sealed, monkeypatch: pytest.MonkeyPatch, module: ModuleType, bound: str, limit: int, says: str
 ) -> None:
     monkeypatch.setattr(module, bound, limit)
@@ -343,7 +343,7 @@ def test_an_object_that_came_after_its_seal_is_named(journal: Sealed) -> None:
     assert f"{ENTRY['pk']} forged: is in the sealed journal, and not in the table" in faults
 
 
-def test_an_object_that_the_next_seal_will_have_is_young(journal: Sealed) -> None:
+def test_a_recent_object_awaiting_the_next_seal_is_no_fault(journal: Sealed) -> None:
     content = lines.content([inserted(LATER)])
     journal.rewrite(seals.object_name(content, journal.now - timedelta(minutes=30)), content)
     journal.copy([LATER])
@@ -398,7 +398,7 @@ LATER_START = "2026-11-20T13:30:00.000Z"
         (lambda journal: journal.s3.delete_object(Bucket="", Key=SECOND), SECOND, "was deleted"),
     ],
 )
-def test_a_seal_at_fault_is_named(
+def test_each_fault_of_a_seal_is_named(
     journal: Sealed, forge: Callable[[Sealed], None], name: str, says: str
 ) -> None:
     forge(journal)
@@ -406,7 +406,7 @@ def test_a_seal_at_fault_is_named(
     assert any(says in fault for fault in faults_of(journal, name))
 
 
-def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
+def test_missing_newest_seals_are_noticed_after_a_while(journal: Sealed) -> None:
     """Their absence is reported after a while, and earlier if a digest was kept."""
     kept = journal.compare(EVERY).head
     journal.lose("seals/2026-11-20T1400.json")
@@ -418,7 +418,7 @@ def test_the_newest_seals_cannot_be_withheld_for_long(journal: Sealed) -> None:
     assert any("is the newest seal and ends at 2026-11-20T14:00:00.000Z" in fault for fault in late.faults)
 
 
-def test_a_kept_digest_is_found_at_any_age(journal: Sealed) -> None:
+def test_a_remembered_digest_of_any_age_is_found(journal: Sealed) -> None:
     kept = [seals.digest(journal.s3.objects[name]) for name in journal.names("seals/")]
 
     assert [journal.compare(EVERY, one).faults for one in kept] == [[], [], []]
@@ -432,7 +432,7 @@ def test_without_a_seal_nothing_is_proven() -> None:
     assert journal.compare(ROWS).faults == ["the sealed journal has no seal: nothing is proven"]
 
 
-def test_a_kept_digest_reveals_a_completely_rewritten_chain(journal: Sealed) -> None:
+def test_a_remembered_digest_reveals_a_rewritten_chain(journal: Sealed) -> None:
     kept = journal.compare(EVERY).head
     forger = Sealed()
     forger.copy(without(ENTRY))
@@ -443,7 +443,7 @@ def test_a_kept_digest_reveals_a_completely_rewritten_chain(journal: Sealed) -> 
     assert len(forger.compare(without(ENTRY), kept).faults) == 1
 
 
-def test_a_copy_in_a_directory_tells_the_same(journal: Sealed, tmp_path: Path) -> None:
+def test_comparing_with_a_directory_copy_gives_the_same_result(journal: Sealed, tmp_path: Path) -> None:
     for name, content in journal.s3.objects.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -453,7 +453,7 @@ def test_a_copy_in_a_directory_tells_the_same(journal: Sealed, tmp_path: Path) -
         assert sealed.compare(Directory(tmp_path), rows, journal.now) == journal.compare(rows)
 
 
-def test_a_copy_below_a_prefix_tells_the_same(journal: Sealed) -> None:
+def test_comparing_with_a_copy_under_a_prefix_works(journal: Sealed) -> None:
     journal.s3.versions = {f"backup/{name}": content for name, content in journal.s3.versions.items()}
 
     found = sealed.compare(Bucket(journal.s3, "copies", "backup/"), EVERY, journal.now)
@@ -461,7 +461,7 @@ def test_a_copy_below_a_prefix_tells_the_same(journal: Sealed) -> None:
     assert (found.faults, found.rows) == ([], len(EVERY))
 
 
-def test_equal_lines_make_equal_bytes(journal: Sealed) -> None:
+def test_equal_lines_give_byte_identical_objects(journal: Sealed) -> None:
     first = journal.copy(ROWS)
     content = journal.s3.objects[first]
 
@@ -483,7 +483,7 @@ OTHER_WORDS = ({"reference": "invoice 8"}, {"metadata": {"shop": "till"}})
 
 
 @pytest.mark.parametrize("words", OTHER_WORDS)
-def test_words_that_are_not_as_they_were_sealed_are_named(empty: Sealed, words: Row) -> None:
+def test_a_changed_reference_or_metadata_is_found(empty: Sealed, words: Row) -> None:
     empty.copy([CLAIMED])
     empty.seal()
 
@@ -492,7 +492,7 @@ def test_words_that_are_not_as_they_were_sealed_are_named(empty: Sealed, words: 
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_line_of_an_earlier_release_proves_everything_except_words(empty: Sealed, *, again: bool) -> None:
+def test_a_line_of_an_earlier_release_proves_everything_but_references(empty: Sealed, *, again: bool) -> None:
     """DynamoDB may send a row's record twice: to the previous release, and to this one."""
     empty.add(without_words(inserted(CLAIMED)), *([inserted(CLAIMED)] if again else []))
     empty.seal()
@@ -502,7 +502,7 @@ def test_a_line_of_an_earlier_release_proves_everything_except_words(empty: Seal
     assert empty.compare([CLAIMED | {"payee": "mallory"}]).faults
 
 
-def test_words_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
+def test_references_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
     """A row older than the journal has no line of its put, and may have its first content again."""
     empty.add(change(with_status(None)))
     empty.add(change(with_status(None) | OTHER_WORDS[0], at=AT + 60, number="3"))

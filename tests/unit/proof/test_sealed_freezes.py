@@ -44,7 +44,9 @@ def told(row: Row, kind: str) -> list[str]:
     ids=["hold, frozen", "hold, closed", "withdrawal, frozen", "hold by a merchant"],
 )
 @pytest.mark.parametrize(("seconds", "is_named"), [(9, False), (10, True), (1_000, True)])
-def test_a_debit_after_the_order_is_named(row: Row, kind: str, seconds: int, is_named: bool) -> None:
+def test_a_debit_after_a_freeze_or_close_order_is_named(
+    row: Row, kind: str, seconds: int, is_named: bool
+) -> None:
     account = row["pk"].split("#")[1]
 
     found = faults((0, order(kind, account=account)), (seconds, row))
@@ -61,14 +63,14 @@ def test_a_debit_after_the_order_is_named(row: Row, kind: str, seconds: int, is_
     ],
     ids=["deposit", "void", "release", "of another account", "withdrawal, closed"],
 )
-def test_what_a_frozen_or_closed_account_may_do_is_not(row: Row) -> None:
+def test_lawful_entries_of_frozen_or_closed_accounts_are_not_named(row: Row) -> None:
     assert faults((0, order("freeze")), (0, order("close", account="closed")), (1_000, row)) == []
 
 
 @pytest.mark.parametrize(
     ("seconds", "is_named"), [(11, True), (100, True), (189, True), (190, False), (500, False), (610, True)]
 )
-def test_each_freeze_lasts_until_its_end(seconds: int, is_named: bool) -> None:
+def test_a_debit_is_named_only_while_a_freeze_lasts(seconds: int, is_named: bool) -> None:
     freezes = ((0, order("freeze", "f1")), (200, order("unfreeze", "u1")), (600, order("freeze", "f2")))
 
     found = faults(*freezes, (seconds, entry()))
@@ -82,7 +84,7 @@ def test_a_freeze_immediately_after_an_unfreeze_leaves_no_gap() -> None:
     assert faults((0, order("freeze", "f1")), *at_once, (211, entry())) == told(entry(), "freeze")
 
 
-def test_an_entry_put_back_counts_from_its_first_put() -> None:
+def test_a_restored_entry_counts_from_its_first_writing() -> None:
     journal = Sealed()
     again = inserted(entry(), AT + 300)
     gone = {"event": "REMOVE", "at": AT + 200, "number": "1", "old": inserted(entry())["new"]}
@@ -94,13 +96,13 @@ def test_an_entry_put_back_counts_from_its_first_put() -> None:
     assert (found.faults, len(found.restored)) == ([], 1)
 
 
-def test_an_account_with_an_untimed_copied_order_is_not_judged() -> None:
+def test_an_account_with_an_order_of_unknown_time_is_skipped() -> None:
     freezes = ((0, order("freeze")), (1_000, entry()))
 
     assert faults(*freezes, filled=(order("unfreeze"),)) == []
 
 
-def test_a_row_put_after_the_last_seal_awaits_the_next() -> None:
+def test_a_row_younger_than_the_last_seal_awaits_the_next() -> None:
     journal = Sealed()
     journal.seal()
     journal.seal()
@@ -119,7 +121,7 @@ def test_a_row_put_after_the_last_seal_awaits_the_next() -> None:
 @pytest.mark.parametrize(
     "change", [{"account": None}, {"account": {"S": "alice"}}, {"order": ["freeze"]}, {}]
 )
-def test_a_forged_order_ends_no_comparison(change: dict[str, Any]) -> None:
+def test_a_malformed_order_does_not_stop_the_comparison(change: dict[str, Any]) -> None:
     forged = order("freeze") | change
     if not change:
         del forged["account"]

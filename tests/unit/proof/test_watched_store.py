@@ -58,7 +58,7 @@ def test_no_call_begins_when_the_time_is_over(read: Callable[[WatchedStore], Any
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("read", 1), ("entries", 5), ("page", 5), ("rows", 5)])
-def test_the_watch_is_told_of_every_row_that_is_read(
+def test_the_watch_is_called_for_every_row_read(
     monkeypatch: pytest.MonkeyPatch, kind: str, rows: int
 ) -> None:
     monkeypatch.setattr(batch, "BATCH_MAX", 2)
@@ -74,9 +74,7 @@ def test_the_watch_is_told_of_every_row_that_is_read(
 
 
 @pytest.mark.parametrize("kind", ["entries", "rows"])
-def test_the_watch_sees_reads_of_long_statements_and_many_keys(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_the_watch_is_called_during_long_reads_too(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(batch, "BATCH_MAX", 2)
     monkeypatch.setattr(watch, "STRIDE", 2)
     told: list[int] = []

@@ -20,7 +20,7 @@ def dated(expires: Any, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PUTS)
-def test_only_an_entry_of_a_step_gets_an_end(name: str) -> None:
+def test_only_a_settlement_steps_entry_gets_an_expiry(name: str) -> None:
     row = PUTS[name].parameters["Item"]
     is_due = row["pk"].startswith("ENTRIES#") and not row["step"].startswith(
         ("resolve", "deposit", "withdraw", "reverse-part", "refund-part")
@@ -34,12 +34,12 @@ def test_only_an_entry_of_a_step_gets_an_end(name: str) -> None:
     assert expiry.with_expiry(row, None) == row
 
 
-def test_an_entry_ends_the_given_days_after_its_posting_second() -> None:
+def test_an_entry_expires_the_given_days_after_its_posting() -> None:
     assert expiry.with_expiry(ENTRY, 400)[EXPIRES] == POSTED + 400 * DAY_SECONDS
 
 
 @pytest.mark.parametrize("now", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:59.999999Z"])
-def test_entries_may_vanish_a_day_early_counted_in_full_minutes(now: str) -> None:
+def test_entries_may_disappear_up_to_a_day_early(now: str) -> None:
     at = datetime.fromisoformat(now)
 
     assert expiry.gone_until(at) == datetime.fromisoformat("2026-11-22T12:00:00Z")
@@ -66,7 +66,7 @@ def test_entries_may_vanish_a_day_early_counted_in_full_minutes(now: str) -> Non
         (ENTRY, 400, False),
     ],
 )
-def test_an_end_is_lawful_if_a_stages_function_gives_it(
+def test_an_expiry_is_lawful_if_some_function_would_set_it(
     row: dict[str, Any], least: int | None, is_lawful: bool
 ) -> None:
     assert expiry.may_expire(row, least) is is_lawful
