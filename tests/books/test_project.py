@@ -175,7 +175,7 @@ BAD_OBJECTS = {
 
 
 @pytest.mark.parametrize("bad", BAD_OBJECTS)
-def test_an_unreadable_object_holds_up_no_other_and_is_left_for_a_person(
+def test_an_unreadable_object_delays_no_other_and_awaits_a_person(
     connection: psycopg.Connection, entry: dict[str, Any], bad: str
 ) -> None:
     name, _ = BAD_OBJECTS[bad]

@@ -61,7 +61,7 @@ def test_equal_books_agree_with_one_digest_however_filled(taken: psycopg.Connect
     ],
 )
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
-def test_one_line_that_is_gone_or_changed_is_named_in_each_sessions_zone(
+def test_each_missing_or_changed_line_is_named_in_any_timezone(
     taken: psycopg.Connection, town: Town, zone: str, change: str, told: str
 ) -> None:
     tamper(taken, change.format("key = 'order-2026-000001' AND step = 'hold'"))

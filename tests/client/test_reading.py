@@ -91,7 +91,7 @@ def test_one_call_with_the_request_cancels_a_payment(
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(0, ["0"]), (0.5, ["1", "0"])])
-def test_a_wait_shorter_than_a_second_asks_for_a_whole_one(
+def test_a_wait_below_one_second_becomes_one_second(
     api: Api, client: Client, clock: Clock, seconds: float, waits: list[str]
 ) -> None:
     api.answers = [(200, PROCESSING, '"2"')]

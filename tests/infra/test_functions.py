@@ -78,7 +78,7 @@ def test_functions_have_limits_and_only_executions_are_traced(stage: str) -> Non
 
 
 @each_stage
-def test_the_proof_has_the_largest_disk_and_a_minute_for_its_end(stage: str) -> None:
+def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> None:
     """A page throttled by DynamoDB takes some twenty seconds, and a second look equally long."""
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
@@ -88,7 +88,7 @@ def test_the_proof_has_the_largest_disk_and_a_minute_for_its_end(stage: str) -> 
 
 
 @each_stage
-def test_a_function_has_its_own_log_group_which_is_lean_and_ends(stage: str) -> None:
+def test_each_function_has_its_own_log_group_that_expires(stage: str) -> None:
     """Metrics have no level, which Lambda counts as INFO: a higher one drops them. Debug lines have names."""
     levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
     groups = resources(stage, "Logs::LogGroup")

@@ -173,7 +173,7 @@ def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None
     assert OF_ENTRIES - IMMUTABLE <= TOUCHED
 
 
-def test_what_is_agreed_or_put_once_is_immutable_and_what_is_replaced_is_not() -> None:
+def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> None:
     """A reversal moves the row's amounts, and a changed marker would let its event come again.
 
     A later waiting execution replaces an earlier one: listing `key` and `case` would suggest protection.

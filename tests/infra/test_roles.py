@@ -31,7 +31,7 @@ def scheduler(stage: str, function: str) -> str:
 
 
 @each_stage
-def test_each_role_has_one_user_and_its_service_alone_takes_it(stage: str) -> None:
+def test_each_role_has_one_user_and_its_service_assumes_it(stage: str) -> None:
     """Another role could read secrets, query the index, use queues, or invoke recovery.
 
     Services of machines and schedules must act for this account: others have machines too.

@@ -78,7 +78,7 @@ def test_two_sagas_of_a_stack_share_no_names() -> None:
     assert "TableName" not in found["Outputs"]
 
 
-def test_an_alert_and_an_alarm_name_the_saga_as_a_command_finds_it() -> None:
+def test_alerts_and_alarms_name_the_saga_as_commands_do() -> None:
     found = one_saga()[1]
     variables = [one["Environment"]["Variables"] for one in of_kind(found, "Lambda::Function")]
     (config,) = {one["PAGER"] for one in variables if "PAGER" in one}
@@ -244,7 +244,7 @@ def test_another_embedded_context_is_refused_in_one_line(given: Any) -> None:
         saga(context={EMBEDDED: given})
 
 
-def test_a_saga_protects_its_stack_and_has_the_flags_of_the_tested_templates() -> None:
+def test_a_saga_protects_its_stack_and_has_the_tested_flags() -> None:
     made, _ = one_saga()
     flag = "@aws-cdk/aws-lambda:recognizeLayerVersion"
 

@@ -97,7 +97,7 @@ def test_a_sampling_rule_matches_only_its_own_machine(stage: str, machine: str) 
 
 
 @each_machine
-def test_a_rules_name_fits_the_longest_stage_and_the_embedded_one_has_none(machine: str) -> None:
+def test_sampling_rules_fit_the_longest_stage_name(machine: str) -> None:
     rules = changed("dev", stage="my-abcdefghijkl", keeps_data=False, traced_percent=12.5)
     rule = rules[f"{machine}Traces"]["Properties"]["SamplingRule"]
 

@@ -156,7 +156,7 @@ def test_a_persons_probe_reads_the_circuit_afresh(shared: Shared) -> None:
     assert shared.state == "CLOSED"
 
 
-def test_without_dynamodb_the_health_is_not_asked_and_an_order_has_no_answer(shared: Shared) -> None:
+def test_without_dynamodb_neither_health_check_nor_order_gets_an_answer(shared: Shared) -> None:
     shared.opened()
     shared.wait(RECOVERY)
     environment = shared.environment()

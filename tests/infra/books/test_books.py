@@ -49,7 +49,7 @@ def test_the_cluster_pauses_and_only_the_data_api_reaches_it(stage: str) -> None
 
 
 @each_stage_on_aws
-def test_cluster_and_each_users_secret_share_one_key_and_outlive_the_stack(stage: str) -> None:
+def test_cluster_and_secrets_share_a_key_and_survive_stack_deletion(stage: str) -> None:
     """So does their network, which the cluster needs."""
     cluster = properties("BooksCluster", stage=stage)
 
@@ -117,7 +117,7 @@ def test_the_projecting_function_has_only_the_permissions_it_needs(stage: str) -
 
 @each_stage_on_aws
 @pytest.mark.parametrize("every", [1, 30])
-def test_a_schedule_calls_it_without_repeats_and_the_alarm_waits_for_it(stage: str, every: int) -> None:
+def test_a_schedule_calls_the_projector_and_its_alarm_allows_time(stage: str, every: int) -> None:
     schedule = properties("BooksRounds", stage=stage, every=every)
     config = properties("ProjectEntriesEventInvokeConfig", stage=stage, every=every)
     alarm = properties("PagerBooksBehind", stage=stage, every=every)

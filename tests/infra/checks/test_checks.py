@@ -62,7 +62,7 @@ def test_a_saga_without_checks_has_no_check_resources() -> None:
     assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
 
 
-def test_only_verify_kyc_has_code_secrets_and_statements_of_the_checks(with_checks: dict[str, Any]) -> None:
+def test_only_verify_kyc_has_the_checks_code_secrets_and_statements(with_checks: dict[str, Any]) -> None:
     found = functions(with_checks)
     code = {name: json.dumps(one["Code"], sort_keys=True) for name, one in found.items()}
     told = json.dumps(found["VerifyKyc"]["Environment"]["Variables"]["CHECKS"])
@@ -78,7 +78,7 @@ def test_only_verify_kyc_has_code_secrets_and_statements_of_the_checks(with_chec
     assert "VerifyKyc" in holder
 
 
-def test_the_callbacks_function_knows_what_the_checks_declare_and_all_their_names(
+def test_the_callbacks_function_knows_all_checks_names_and_declarations(
     with_checks: dict[str, Any],
 ) -> None:
     found = functions(with_checks)

@@ -92,7 +92,7 @@ def test_a_configured_address_is_subscribed_to_the_paging_topic(stage: str) -> N
 
 
 @each_stage
-def test_an_undelivered_alert_stays_two_weeks_in_a_queue_of_rule_and_function(stage: str) -> None:
+def test_undelivered_alerts_stay_two_weeks_in_their_queues(stage: str) -> None:
     """EventBridge drops an event that it may not send to the queue, and would need a key's permission."""
     from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
