@@ -459,7 +459,7 @@ COMMANDS = {
 }
 
 ELSEWHERE = {
-    "reconcile": "test_reconciliation_malformed.py",
+    "reconcile": "proof/test_reconciliation_malformed.py",
     "journal entries": "test_journal_entries.py",
     "journal fill": "test_sealed_journal.py",
     "restore plan": "test_restore_plan.py",

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from settle.exit_codes import Exit
 from settle.orders import resolution, reversal
 from settle.settlements import settlement
 from settlement.core.ledger import entries
@@ -15,9 +14,8 @@ from settlement.core.model.orders import Decision
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 from settlement.core.model.timestamps import timestamp
-from settlement.core.model.verdict import Verdict, parse_verdict
+from settlement.core.model.verdict import Verdict
 from settlement.core.policy import steps
-from settlement.proof import table_scan
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
 from tests.world.constants import KEY, WIRE
@@ -31,9 +29,6 @@ FORWARD = [
     ("release", "escrow → bob", "47.72", "0.48"),
     ("fee", "escrow → fees:EUR", "0.48", "0.00"),
 ]
-HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]ok[/bold]\r\nsettle: all is well\x9b31m\u202egnorw\u2028\x00\x7f end"
-WORDS = ("[2J", "]0;owned", "[bold]ok[/bold]", "settle: all is well", "31m", "gnorw", "end")
-"""The harmless remains of the hostile text."""
 
 
 def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
@@ -332,29 +327,3 @@ def test_a_settlement_outside_review_shows_no_review(desk: Desk, make: Make) -> 
     make(desk)
 
     assert reviewed(desk) is None
-
-
-@pytest.mark.parametrize("make", [in_review, rejected_by_provider, settled_after_review, given_back, ran_out])
-def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command, make: Make) -> None:
-    """An event's marker and the circuit's row are also in the table, without money."""
-    make(desk)
-    desk.ledger.put({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1})
-
-    findings = table_scan.check(desk.stack.store)
-
-    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
-    assert command("reconcile")[0] == Exit.FINE
-
-
-@pytest.mark.parametrize("provider", ["verifications", "webhook"])
-def test_a_hostile_provider_reason_is_shown_without_control_characters(
-    desk: Desk, command: Command, provider: str
-) -> None:
-    said = {"decision": "APPROVED", "reference": IN_REVIEW.reference, "reason": HOSTILE}
-    (decide if provider == "webhook" else verify)(desk, parse_verdict(said, provider))
-
-    _, out, _ = command("status", KEY)
-
-    assert out.replace("\n", "").isprintable()
-    squeezed = "".join(out.split())
-    assert [word for word in WORDS if "".join(word.split()) not in squeezed] == []

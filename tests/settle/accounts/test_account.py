@@ -129,15 +129,6 @@ def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Comm
     assert lines(desk, "bob") == [(key, "deposit", "10.00", "10.00")]
 
 
-def test_the_door_and_not_the_order_names_the_person(desk: Desk, command: Command) -> None:
-    _, told, _ = command("account", "freeze", "bob", "--reason", "r", "--json")
-
-    decision, content = desk.door.given[-1]
-    assert (decision, content.keys()) == ("freeze", {"key", "order", "account", "reason"})
-    assert json.loads(told)["order"]["by"] == ADA
-    assert command("account", "freeze", "bob", "--reason", "r", "--by", "olga")[0] == Exit.USAGE
-
-
 @pytest.mark.parametrize(
     ("answer", "told"),
     [

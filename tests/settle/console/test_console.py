@@ -13,10 +13,8 @@ from settle.console import pages
 from settle.reports import queue, report
 from settle.reports.page import render
 from settle.reports.page.render import Frame
-from settle.settlements import index
 from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
-from settlement.core.store.wire import to_wire
 from tests.settle.bank.recording import on_record
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
@@ -362,24 +360,4 @@ def told(desk: Desk) -> dict[str, Any]:
     return about | {"queue": found, "case": found["limbo"]["lines"][0]}
 
 
-# Many
 
-
-def test_of_ten_thousand_cases_the_page_shows_only_the_oldest(desk: Desk, visitor: Visitor) -> None:
-    desk.stuck()
-    row = to_wire(desk.row())
-    rows = [
-        row
-        | to_wire(keys.settlement(f"order-many-{number:06}"))
-        | {"gsi1sk": {"S": timestamp(NOW + timedelta(seconds=number))}}
-        for number in range(10_000)
-    ]
-    for start in range(0, len(rows), 25):
-        batch = [{"PutRequest": {"Item": one}} for one in rows[start : start + 25]]
-        desk.ledger.client.batch_write_item(RequestItems={desk.ledger.table_name: batch})
-
-    page = visitor.page("/")
-
-    assert len(list(cells(page, "Open cases"))) == queue.LINES_MAX
-    assert f"{queue.LINES_MAX}+" in texts(page)
-    assert index.BATCH_MAX < queue.LINES_MAX

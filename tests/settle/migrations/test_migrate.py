@@ -25,7 +25,7 @@ from tests.world.environment import NOW
 from tests.world.orders import request
 from tests.world.step_functions import client_error
 
-NAME, STACK = PARTS.name, "under-test"
+NAME = PARTS.name
 PAID = [f"order-2026-00030{number}" for number in range(4)]
 FORWARD, BACK = Direction.FORWARD, Direction.BACK
 

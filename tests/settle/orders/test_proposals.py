@@ -133,10 +133,3 @@ def test_what_is_withdrawn_is_shown_no_more(desk: Desk, proposed: dict[str, Any]
     assert "proposal" not in limbo.show(desk.stack, KEY)
     desk.door.by = GRACE
     refused(Exit.CONFLICT, "it is WITHDRAWN", proposal.approve, desk.stack, KEY, proposed)
-
-
-def test_nothing_proposed_is_nothing_to_approve(desk: Desk) -> None:
-    desk.stuck()
-
-    shown = {"decision": "write-off", "case": 1, "amount": "47.72", "digest": "0" * 64}
-    refused(Exit.CONFLICT, "no proposal to write-off", proposal.approve, desk.stack, KEY, shown)

@@ -170,22 +170,6 @@ def test_a_running_reversal_is_followed_and_not_started_twice(desk: Desk) -> Non
     assert unheard(desk)["status"] == "COMPENSATED"
 
 
-@pytest.mark.parametrize("operation", ["describe_execution", "start_execution"])
-def test_a_failed_restart_by_recovery_fails_the_repeatable_command(desk: Desk, operation: str) -> None:
-    desk.half_reversed().abort()
-    desk.refuse(operation, "ServiceUnavailable")
-
-    with pytest.raises(
-        CommandFailed, match=f"^recover: not carried out, .*: {KEY}: not resumed yet: "
-    ) as told:
-        unheard(desk)
-
-    assert (told.value.code, desk.row()["status"], desk.orders) == (Exit.FAILED, "COMPENSATING", [])
-    desk.machines.failing.clear()
-    assert unheard(desk)["status"] == "COMPENSATED"
-    assert len(desk.orders) == 1
-
-
 def test_a_reversal_ending_just_before_recovery_is_reported_as_ended(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,18 +42,6 @@ def test_each_part_has_the_number_that_is_shown(desk: Desk) -> None:
     assert reverse(desk, "0.5", 2) == "5.50"
 
 
-def test_a_part_may_be_repeated_with_its_number(desk: Desk) -> None:
-    desk.pay()
-    reverse(desk)
-    before = desk.ledger.rows()
-
-    assert reverse(desk) == "5.00"
-
-    assert desk.ledger.rows() == before
-    code, told = refused(desk, "6.00")
-    assert (code, told[:56]) == (Exit.CONFLICT, "reverse-part: PartRefused: part: number 1 is on record s")
-
-
 @pytest.mark.parametrize("option", [(), ("--propose",), ("--break-glass",)])
 def test_the_same_command_again_gives_nothing_back_a_second_time(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
@@ -113,15 +101,6 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
     assert desk.ledger.rows() == before
 
 
-def test_a_reversal_of_spent_money_is_refused_without_limbo(desk: Desk) -> None:
-    desk.pay()
-    desk.spend()
-
-    code, told = refused(desk, "47.72")
-
-    assert (code, "InsufficientFunds: payee" in told) == (Exit.REFUSED, True)
-
-
 def test_one_proposes_a_part_and_another_person_approves_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,16 +117,6 @@ def test_one_proposes_a_part_and_another_person_approves_it(
     desk.door.by = GRACE
     outcome = proposal.approve(desk.stack, KEY, proposed)
     assert (outcome["status"], outcome["reversed_in_part"]) == ("SETTLED", "5.00")
-
-
-def test_breaking_the_glass_for_a_part_pages_everybody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    paged: list[str] = []
-    monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(f"{kind} {detail['amount']}"))
-    desk.pay()
-
-    outcome = partial_reversal.break_glass(desk.stack, KEY, "5.00", WHY, 1)
-
-    assert (outcome["reversed_in_part"], paged) == ("5.00", ["GlassBroken 5.00"])
 
 
 @pytest.mark.parametrize(("option", "route"), [("--propose", "propose"), ("--break-glass", "break-glass")])

@@ -12,8 +12,6 @@ from settle.output import progress
 from settle.proof import segments
 from settle.stack import Stack
 from settlement.core.ledger import keys
-from settlement.core.model.errors import StoreUnavailable
-from settlement.core.store.dynamodb import Store
 from settlement.proof import CutOff
 from settlement.proof.watch import looking_again
 from tests.settle.conftest import Command
@@ -57,25 +55,6 @@ def test_the_command_names_the_unproven_account_and_earlier_faults(
     assert f"UNPROVEN ACCOUNT#alice: its second look was cut off: {WHY}" in lines
     assert not any("FAULT ACCOUNT#alice" in line for line in lines)
     assert any(line.startswith("UNPROVEN the table: cut off after ") for line in lines)
-
-
-def test_an_unanswered_second_look_names_its_row(
-    wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = Store.read
-
-    def unreached(store: Store, key: Any) -> Any:
-        if key == keys.account("alice"):
-            raise StoreUnavailable("DynamoDB: ConnectTimeoutError")
-        return read(store, key)
-
-    monkeypatch.setattr(Store, "read", unreached)
-
-    code, out, _ = command("reconcile")
-
-    assert code == Exit.FAILED
-    told = "UNPROVEN ACCOUNT#alice: its second look was cut off: DynamoDB: ConnectTimeoutError"
-    assert told in out.splitlines()
 
 
 def test_second_looks_by_several_processes_have_the_same_watch(wrong: Desk) -> None:

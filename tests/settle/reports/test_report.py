@@ -32,7 +32,6 @@ from tests.settle.desk import ADA, REASON, Desk
 from tests.settle.ways import RETRY, WAYS, WRITE_OFF, Way, decided, in_review, settled, stuck
 from tests.world.constants import KEY
 from tests.world.environment import NOW
-from tests.world.step_functions import client_error
 from tests.world.templates import PROJECT
 
 AT = datetime(2026, 11, 23, 9, tzinfo=UTC)
@@ -536,24 +535,6 @@ def test_without_a_stack_one_line_says_how_to_start_one(
     assert (code, out, len(err.splitlines())) == (Exit.NOT_FOUND, "", 1)
     assert "`settle local up`" in err
     assert list(home.glob("*.html")) == []
-
-
-@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
-def test_a_denied_read_or_a_lost_table_is_one_line(
-    desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
-    settled(desk)
-
-    def refused(*_: object, **__: object) -> object:
-        raise client_error("GetItem", code)
-
-    monkeypatch.setattr(journal, "read", refused)
-
-    ended = command("report", KEY, "-o", str(tmp_path / "a.html"))
-
-    assert (ended[0], ended[1], len(ended[2].splitlines())) == (Exit.FAILED, "", 1)
-    assert code in ended[2]
-    assert list(tmp_path.glob("*.html")) == []
 
 
 @pytest.mark.parametrize("name", ["step", "posted_at"])

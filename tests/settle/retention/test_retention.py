@@ -11,7 +11,6 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.journal import sealed
 from settle.proof import books
 from settle.settlements import settlement
-from settlement.core.model.errors import AlreadyClaimed
 from settlement.journal import lines
 from settlement.proof import table_scan
 from settlement.retention.expiry import EXPIRES
@@ -155,23 +154,6 @@ def test_a_settlement_is_shown_by_its_row(old: Desk) -> None:
         ("fee", "0.48", "0.00"),
     ]
     assert "expired: the settlement's row tells it" in shown["entries"][0]["note"]
-
-
-def test_a_late_retry_is_a_replay_and_moves_nothing(old: Desk) -> None:
-    before = old.ledger.rows()
-
-    with pytest.raises(AlreadyClaimed, match="is SETTLED"):
-        old.pay()
-
-    assert old.ledger.rows() == before
-
-
-def test_an_expired_payment_is_reversed_on_a_persons_order(old: Desk) -> None:
-    old.reverse("disputed", "order-2026-000102")
-
-    assert old.stack.store.settlement("order-2026-000102").status == "COMPENSATED"  # type: ignore[union-attr]
-    proof = books.prove(old.stack)
-    assert (proof["conserved"], proof["faults"]) == (True, [])
 
 
 def test_the_command_tells_it(old: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
