@@ -1,9 +1,11 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,7 @@ from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settle import cli, stack
 from settle.local import record, state
+from settle.orders import proposal
 from settle.settlements import follow
 from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
@@ -117,6 +120,15 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def command(desk: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr(stack, "find", lambda name: desk.stack)
     return settle
+
+
+@pytest.fixture
+def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage needs two persons for a write-off and for a reversal."""
+    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
+    monkeypatch.setattr(_dependencies, "config", config)
+    monkeypatch.setitem(desk.stack.__dict__, "config", config)
+    monkeypatch.setattr(proposal, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 import io
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +7,8 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
-from handlers import _dependencies
 from settle import instants
 from settle.exit_codes import CommandFailed, Exit
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.output import live
 from settle.settlements import snapshot
@@ -159,9 +156,8 @@ def test_limbo_is_counted_with_oldest_case_and_sums_at_risk(desk: Desk) -> None:
     }
 
 
-def test_a_case_that_waits_for_another_person_is_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+@pytest.mark.usefixtures("two_persons")
+def test_a_case_that_waits_for_another_person_is_counted(desk: Desk) -> None:
     desk.stuck()
     proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, "as agreed")
 

@@ -1,20 +1,13 @@
-from dataclasses import replace
-from datetime import timedelta
-from types import SimpleNamespace
-
 import pytest
 
-from handlers import _dependencies
 from settle.console.allowed import KNOWN_SECONDS, Allowed
 from settle.door import Answer
 from settle.orders import partial_reversal
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from tests.settle.desk import ADA, GRACE, Desk
 from tests.settle.reports.test_report import texts
 from tests.settle.visitor import Sts, Visitor, hidden, writes_nothing
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 DECIDE = f"/settlements/{KEY}/decide"
 REASON = "agreed with finance"
@@ -26,14 +19,6 @@ def visitor(desk: Desk) -> Visitor:
     """A visitor of the console while a case waits in LIMBO."""
     desk.stuck()
     return Visitor(desk).enter()
-
-
-@pytest.fixture
-def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setitem(desk.stack.__dict__, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW + timedelta(hours=1)))
 
 
 def as_person(desk: Desk, arn: str) -> Visitor:

@@ -3,25 +3,20 @@ import re
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from settle import order
 from settle.accounts import accounts
 from settle.door import Answer
 from settle.exit_codes import Exit
 from settle.orders import many
 from settle.orders import many_output as output
-from settle.orders import proposal as proposals
 from settle.settlements import follow
 from settlement.core.model.errors import IdempotencyConflict
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
-from tests.world.environment import NOW
 
 ONE, TWO, THREE, HELD = (f"order-many-{name}" for name in ("0000001", "0000002", "0000003", "hold-01"))
 OF_BOB = ("--account", "bob")
@@ -33,7 +28,6 @@ RETRY = ("limbo", "resolve", "retry", *OF_BOB, "--reason", REASON)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "_POLL_SECONDS", 0)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 @pytest.fixture
@@ -337,11 +331,7 @@ def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
 
 
 @pytest.fixture
-def together(stuck: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A stage that needs two persons for a write-off."""
-    config = replace(_dependencies.config, approvals={"write-off": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    stuck.stack.__dict__["config"] = config
+def together(stuck: Desk, two_persons: None) -> Desk:
     return stuck
 
 

@@ -1,14 +1,10 @@
 import shlex
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import limbo, resolution
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.settlements import settlement
 from settlement.core.ledger import keys
@@ -16,16 +12,11 @@ from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 WRITE_OFF = Decision.WRITE_OFF
 
 
-@pytest.fixture(autouse=True)
-def _two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+pytestmark = pytest.mark.usefixtures("two_persons")
 
 
 @pytest.fixture

@@ -1,19 +1,13 @@
-from dataclasses import replace
-from types import SimpleNamespace
-
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import partial_reversal
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settlement.aws import event_bus as _event_bus
 from tests.settle.conftest import Command
 from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 WHY = "one came back"
 
@@ -101,12 +95,8 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
     assert desk.ledger.rows() == before
 
 
-def test_one_proposes_a_part_and_another_person_approves_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = replace(_dependencies.config, approvals={"reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+@pytest.mark.usefixtures("two_persons")
+def test_one_proposes_a_part_and_another_person_approves_it(desk: Desk) -> None:
     desk.pay()
     code, told = refused(desk)
     assert (code, "needs 2 persons: propose it" in told) == (Exit.CONFLICT, True)
@@ -126,8 +116,9 @@ def test_the_command_sends_a_part_to_its_own_route(
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)
     desk.pay()
 
-    command("reverse", KEY, "--amount", "5.00", "--reason", WHY, option)
+    code, out, _ = command("reverse", KEY, "--amount", "5.00", "--reason", WHY, option)
 
+    assert (code, "5.00" in out) == (Exit.FINE, True)
     assert desk.door.given[-1] == (
         f"reverse-part/{route}",
         {"key": KEY, "part": 1, "amount": "5.00", "reason": WHY},

@@ -3,11 +3,9 @@ import hashlib
 import os
 import re
 import tomllib
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,10 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers import _dependencies
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import partial_reversal
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.reports import redaction, report
 from settle.reports.page import file, render
@@ -363,12 +359,9 @@ def test_of_an_arn_the_person_is_left_out(by: str, shown: str) -> None:
     assert redaction.redacted({"by": by, "approved_by": by}) == {"by": shown, "approved_by": shown}
 
 
-def test_an_open_proposal_shows_its_command_unless_redacted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
-    stuck("release")(desk)
+@pytest.mark.usefixtures("two_persons")
+def test_an_open_proposal_shows_its_command_unless_redacted(desk: Desk) -> None:
+    desk.stuck()
     made = proposal.propose(desk.stack, KEY, WRITE_OFF, "as agreed with Nora")
 
     whole, redacted = texts(page(desk)), page(desk, redact=True)

@@ -1,16 +1,12 @@
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _dependencies
 from settle.exit_codes import Exit
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.reports import queue
 from settle.reports.page import render
@@ -51,13 +47,6 @@ def cloudwatch(desk: Desk) -> CloudWatch:
     desk.stack.clients["cloudwatch"] = CloudWatch()
     found: CloudWatch = desk.stack.clients["cloudwatch"]
     return found
-
-
-@pytest.fixture
-def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 def cells(text: str, caption: str) -> Iterator[list[str]]:
