@@ -254,16 +254,6 @@ def test_an_internal_accounts_statement_covers_all_its_partitions(
     assert statement.show(desk.stack, "fees:EUR")["available"] == "0.21"
 
 
-def test_a_statement_lists_an_entry_immediately_after_commit(desk: Desk) -> None:
-    """It is read consistently from the table: an index could lag."""
-    desk.pay(until="hold")
-
-    assert lines(desk, "alice") == [
-        (desk.door.given[1][1]["key"], "deposit", "500.00", "500.00"),
-        (KEY, "hold", "-48.20", "451.80"),
-    ]
-
-
 def test_a_statement_has_the_reference_of_each_payment(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,11 +251,7 @@ def test_a_missing_or_wrong_target_shows_what_to_do_next(
     [
         (client_error("GetItem", "AccessDeniedException"), 403, "settle permissions"),
         (client_error("GetItem", "ExpiredTokenException"), 502, "Log in to AWS again"),
-        (
-            client_error("GetItem", "ResourceNotFoundException"),
-            502,
-            "being restored, or the stack was removed",
-        ),
+        (client_error("GetItem", "ResourceNotFoundException"), 502, "being restored, or the stack was"),
         (client_error("GetItem", "InternalServerError"), 502, "AWS refuses it"),
         (EndpointConnectionError(endpoint_url="https://dynamodb.invalid"), 502, "AWS does not answer"),
         (NoCredentialsError(), 502, "There are no AWS credentials"),
@@ -358,6 +354,3 @@ def told(desk: Desk) -> dict[str, Any]:
     found = queue.describe(desk.stack, NOW)
     about = report.describe(desk.stack, KEY, NOW)
     return about | {"queue": found, "case": found["limbo"]["lines"][0]}
-
-
-

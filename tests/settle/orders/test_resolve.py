@@ -12,7 +12,8 @@ from settlement.core.ledger import keys
 from settlement.core.model.orders import TEXT_LENGTH_MAX, Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
-from tests.settle.test_settlement import compensated, held, settled, stuck
+from tests.settle.test_settlement import stuck
+from tests.settle.ways import begun, rejected, settled
 from tests.world.constants import KEY, WIRE
 
 RETRY, WRITE_OFF, COMPLETE = Decision
@@ -70,9 +71,9 @@ def test_a_repeated_decision_is_followed_and_another_is_a_conflict(desk: Desk) -
 @pytest.mark.parametrize(
     ("make", "case", "why"),
     [
-        (held, None, "is PROCESSING, not in LIMBO"),
+        (begun, None, "is PROCESSING, not in LIMBO"),
         (settled, None, "is SETTLED, not in LIMBO"),
-        (compensated, None, "is COMPENSATED, not in LIMBO"),
+        (rejected, None, "is COMPENSATED, not in LIMBO"),
         (stuck, 2, "is LIMBO, and has no case 2"),
     ],
 )

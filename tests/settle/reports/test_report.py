@@ -83,8 +83,10 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @each_way
-def test_a_report_of_each_way_is_one_small_sound_file(desk: Desk, way: Way) -> None:
+def test_a_report_of_each_way_is_sound_with_its_entries_and_path(desk: Desk, way: Way) -> None:
     way(desk)
+    told = settlement.describe(desk.stack, KEY)
+    walks = report.describe(desk.stack, KEY, AT)["walks"]
 
     text = page(desk)
 
@@ -100,17 +102,7 @@ def test_a_report_of_each_way_is_one_small_sound_file(desk: Desk, way: Way) -> N
     assert inside <= {"p", "code", "span", "em", "time"}, (
         "a browser ends a paragraph before any other element"
     )
-
-
-@each_way
-def test_a_report_shows_entries_path_and_the_advice_of_status(desk: Desk, way: Way) -> None:
-    way(desk)
-    told = settlement.describe(desk.stack, KEY)
-    walks = report.describe(desk.stack, KEY, AT)["walks"]
-
-    text = page(desk)
-
-    drawn = {one.get("id"): set((one.get("class") or "").split()) for one in parsed(text).iter()}
+    drawn = {one.get("id"): set((one.get("class") or "").split()) for one in root.iter()}
     on_the_path = {f"{walk.machine}.{visit.state}" for walk in walks for visit in walk.visits}
     marked = {"committed", "refused", "passed", "here"}
     assert {name for name, classes in drawn.items() if classes & marked and classes & {"node"}} == on_the_path
