@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -12,6 +13,7 @@ import pytest
 from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settle import cli, stack
+from settle.exit_codes import CommandFailed, Exit
 from settle.local import record, state
 from settle.orders import proposal
 from settle.settlements import follow
@@ -31,6 +33,14 @@ Command = Callable[..., Ended]
 
 Starts = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import time; print(flush=True); time.sleep(600)"
+
+
+@contextmanager
+def failing(code: Exit, match: str) -> Iterator[None]:
+    """The command fails, with this exit code and message."""
+    with pytest.raises(CommandFailed, match=match) as failed:
+        yield
+    assert failed.value.code is code
 
 
 @pytest.fixture

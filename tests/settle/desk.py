@@ -223,9 +223,11 @@ class Desk:
         assert row is not None
         return row
 
-    def alter(self, **attributes: Any) -> None:
-        """Overwrite attributes of the settlement's row, without conditions."""
-        self.ledger.put(self.row() | attributes)
+    def alter(self, place: Row | None = None, /, **attributes: Any) -> None:
+        """Overwrite attributes of a row, by default the settlement's, without conditions."""
+        row = self.ledger.row(place or keys.settlement(KEY))
+        assert row is not None
+        self.ledger.put(row | attributes)
 
     def entry(self, step: str, key: str = KEY) -> Row:
         return journal(self.ledger.rows(), key)[step]

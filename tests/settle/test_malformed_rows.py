@@ -86,12 +86,11 @@ def is_broken(row: Row) -> bool:
     """Return whether the row permits no decision."""
     try:
         state = SettlementState.from_row(row)
-        state.settlement.exponent(_dependencies.config)
         if state.status is Status.LIMBO:
             compensation.stuck_case(state)
     except MalformedRow:
         return True
-    return False
+    return bool(_wrong(row))
 
 
 LISTS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -10,6 +10,7 @@ from settle.output import progress
 from settlement.proof.watch import READING
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
+from tests.world.step_functions import client_error
 
 
 @pytest.fixture
@@ -80,9 +81,7 @@ def test_the_proof_runs_without_permission_to_ask_the_size(
     desk.pay()
 
     def denied(**_: object) -> None:
-        raise desk.ledger.client.exceptions.ClientError(
-            {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeTable"
-        )
+        raise client_error("DescribeTable", "AccessDeniedException")
 
     monkeypatch.setattr(desk.ledger.client, "describe_table", denied)
 

@@ -12,7 +12,7 @@ from settlement.core.ledger import keys
 from settlement.core.model import money
 from settlement.core.store import batch
 from settlement.proof import pages
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, failing
 from tests.settle.desk import ADA, Desk
 from tests.world.constants import KEY
 
@@ -41,29 +41,24 @@ def test_reopening_with_another_currency_or_first_deposit_is_a_conflict(
     accounts.open_account(desk.stack, "carla", "EUR", "25.00")
     before = desk.ledger.rows()
 
-    with pytest.raises(CommandFailed, match="carla is open already") as told:
+    with failing(Exit.CONFLICT, "carla is open already"):
         accounts.open_account(desk.stack, "carla", currency, deposit)
-
-    assert told.value.code is Exit.CONFLICT
     assert desk.ledger.rows() == before
 
 
 def test_an_account_that_another_order_has_opened_is_a_conflict(desk: Desk) -> None:
     accounts.give(desk.stack, OrderKind.OPEN, key=KEY, account="carla", currency="EUR", reason="r")
 
-    with pytest.raises(CommandFailed, match=r"carla is open already.*AccountExists: account: ") as told:
+    with failing(Exit.CONFLICT, r"carla is open already.*AccountExists: account: "):
         accounts.open_account(desk.stack, "carla", "EUR", "25.00")
-
-    assert told.value.code is Exit.CONFLICT
 
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_the_same_command_finishes_an_opening_with_a_lost_answer(desk: Desk, lost: int) -> None:
     desk.door.losing = lost
     for _ in range(lost):
-        with pytest.raises(CommandFailed, match="not known to be") as told:
+        with failing(Exit.FAILED, "not known to be"):
             accounts.open_account(desk.stack, "carla", "EUR", "25.00")
-        assert told.value.code is Exit.FAILED
 
     shown = accounts.open_account(desk.stack, "carla", "EUR", "25.00")
 
@@ -84,10 +79,8 @@ def test_a_first_deposit_that_cannot_be_made_opens_nothing(
 ) -> None:
     before, given = desk.ledger.rows(), len(desk.door.given)
 
-    with pytest.raises(CommandFailed, match=message) as told:
+    with failing(Exit.USAGE, message):
         accounts.open_account(desk.stack, "carla", currency, deposit)
-
-    assert told.value.code is Exit.USAGE
     assert (desk.ledger.rows(), len(desk.door.given)) == (before, given)
 
 

@@ -15,6 +15,7 @@ from settlement.core.model.state import SettlementState
 from tests.settle.conftest import Command
 from tests.unit import states
 from tests.unit.contracts import EVENT, SCHEMAS
+from tests.world.step_functions import client_error
 
 SETTLED: dict[str, Any] = SCHEMAS[EVENT]["examples"][0]
 HELD = SETTLED | {
@@ -175,14 +176,13 @@ def test_a_denied_caller_gets_one_line_and_leaves_nothing(
     client = account.client("events")
 
     def denied(**_: Any) -> Any:
-        raise client.exceptions.ClientError(
-            {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "PutRule"
-        )
+        raise client_error("PutRule", "AccessDeniedException")
+
+    def reached(found: stack.Stack, service: str, attempts: int = 5) -> Any:
+        return client if service == "events" else found.session.client(service)
 
     monkeypatch.setattr(client, "put_rule", denied)
-    monkeypatch.setattr(
-        stack.Stack, "client", lambda self, service, attempts=5: client if service == "events" else SQS(self)
-    )
+    monkeypatch.setattr(stack.Stack, "client", reached)
 
     code, out, said = settle("events", "tail")
 
@@ -190,7 +190,3 @@ def test_a_denied_caller_gets_one_line_and_leaves_nothing(
     assert "PutRule" in said
     assert len(said.splitlines()) == 1
     assert left(account) == ([], [])
-
-
-def SQS(found: stack.Stack) -> Any:  # noqa: N802
-    return found.session.client("sqs")

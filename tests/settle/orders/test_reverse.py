@@ -9,6 +9,7 @@ from settle.orders import resolution, reversal
 from settle.settlements import recovery
 from settle.stack import Stack
 from settlement.core.model.orders import Decision
+from tests.settle.conftest import failing
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.settle.test_settlement import completed, stuck
 from tests.settle.ways import lacks_funds, rejected, reversed_on_order
@@ -99,10 +100,8 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
 
 def test_an_unreadable_reason_is_refused_before_any_request(desk: Desk) -> None:
     """A request would find that no payment has the key."""
-    with pytest.raises(CommandFailed, match=r"^reason: must be one line") as told:
+    with failing(Exit.USAGE, r"^reason: must be one line"):
         reverse(desk, " ")
-
-    assert told.value.code is Exit.USAGE
 
 
 def completed_later(desk: Desk) -> None:

@@ -2,13 +2,13 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle.exit_codes import Exit
 from settle.stack import Stack
 from settlement.signing.signature import RowKeys
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
+from tests.world.step_functions import client_error
 
 LAST = "NOT JUDGED: the signatures of the rows, which show who put them"
 
@@ -17,7 +17,7 @@ class Refusing:
     """Secrets Manager that denies the person the keys."""
 
     def get_secret_value(self, **_: Any) -> Any:
-        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue")
+        raise client_error("GetSecretValue", "AccessDeniedException")
 
 
 def forge(desk: Desk, **attributes: str) -> str:
