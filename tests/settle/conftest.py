@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,15 @@ Command = Callable[..., Ended]
 
 Starts = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import time; print(flush=True); time.sleep(600)"
+
+
+def raising(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
+    """A function that fails, whatever it is asked."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    return fail
 
 
 @contextmanager

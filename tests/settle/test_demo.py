@@ -14,7 +14,7 @@ from settle.proof import reconcile_output
 from settle.settlements.machines import Machine
 from settle.settlements.start import Ended
 from settlement.bank.matching import Kind
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 
 REQUEST = {"key": "order-1", "payer": "alice.run", "payee": "bob.run", "amount": "48.20", "currency": "EUR"}
@@ -183,10 +183,7 @@ def test_the_demo_shows_a_right_statement_and_six_faults(
 def test_a_demo_that_fails_in_the_middle_prints_no_json(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise CommandFailed(Exit.FAILED, "no alert came")
-
-    monkeypatch.setattr(stuck_reversal, "walk", fail)
+    monkeypatch.setattr(stuck_reversal, "walk", raising(CommandFailed(Exit.FAILED, "no alert came")))
 
     code, out, err = command("demo", "--json")
 

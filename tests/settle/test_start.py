@@ -20,7 +20,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 from settlement.core.policy import outcome
-from tests.settle.conftest import Command, failing
+from tests.settle.conftest import Command, failing, raising
 from tests.world.constants import KEY
 from tests.world.saga import FINISHED
 
@@ -259,11 +259,8 @@ def test_a_lost_answer_leaves_a_key_to_ask_for(
 ) -> None:
     """The request may have been taken: the person must learn its key and the doubt."""
 
-    def lose(self: Machines, **parameters: Any) -> None:
-        raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
-
     for method in lost.split():
-        monkeypatch.setattr(Machines, method, lose)
+        monkeypatch.setattr(Machines, method, raising(ReadTimeoutError(endpoint_url="http://127.0.0.1")))
 
     with failing(Exit.FAILED, rf"^{KEY}: its outcome is unknown; see `settle status"):
         start(stack_of(Machines()), machine, REQUEST)

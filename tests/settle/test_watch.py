@@ -14,7 +14,7 @@ from settle.output import live
 from settle.settlements import snapshot
 from settlement.core.ledger import keys
 from settlement.core.model.orders import Decision
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 from tests.world.constants import KEY
@@ -242,10 +242,7 @@ def test_once_fails_as_any_command_if_its_look_fails(
 def test_an_interrupt_during_a_look_ends_the_watch(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(snapshot, "look", interrupted)
+    monkeypatch.setattr(snapshot, "look", raising(KeyboardInterrupt))
 
     assert command("watch") == (Exit.FINE, "", "")
 

@@ -21,7 +21,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.order import ApprovalRequired, DoorForbidden
 from settle.stack import Stack
 from settlement.core.model.errors import StoreUnavailable
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.unit import states
 
 CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
@@ -136,10 +136,9 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: gone"), denied("AccessDeniedException")])
 def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failure: Exception) -> None:
-    def fail(name: str) -> None:
-        raise failure
-
-    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=fail, account=fail))
+    stack = SimpleNamespace(
+        name="settlement-test", store=SimpleNamespace(settlement=raising(failure), account=raising(failure))
+    )
 
     def leaves(run: Run) -> str:
         run.keys.append("a-key")

@@ -2,6 +2,7 @@ import csv
 import io
 import re
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from settle.reports.page.render import Frame
 from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from tests.settle.bank.recording import on_record
+from tests.settle.conftest import raising
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
 from tests.settle.reports.test_report_queue import CloudWatch, cells
@@ -264,10 +266,7 @@ def test_a_failure_of_aws_is_a_page_and_no_traceback(
     status: int,
     words: str,
 ) -> None:
-    def fails(*_: Any) -> Any:
-        raise failure
-
-    monkeypatch.setattr(queue, "describe", fails)
+    monkeypatch.setattr(queue, "describe", raising(failure))
 
     answer = visitor.get("/")
 
@@ -277,11 +276,8 @@ def test_a_failure_of_aws_is_a_page_and_no_traceback(
 
 
 def test_an_identity_withheld_by_aws_is_shown_as_such(desk: Desk) -> None:
-    class Silent:
-        def get_caller_identity(self) -> dict[str, str]:
-            raise client_error("GetCallerIdentity", "AccessDenied")
-
-    desk.stack.clients["sts"] = Silent()
+    silent = raising(client_error("GetCallerIdentity", "AccessDenied"))
+    desk.stack.clients["sts"] = SimpleNamespace(get_caller_identity=silent)
 
     assert "an identity that AWS does not tell" in texts(Visitor(desk).enter().page("/search"))
 

@@ -12,7 +12,7 @@ from moto.events.models import EventPattern
 from settle import stack
 from settle.events import tail
 from settlement.core.model.state import SettlementState
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.unit import states
 from tests.unit.contracts import EVENT, SCHEMAS
 from tests.world.step_functions import client_error
@@ -147,10 +147,7 @@ def test_a_json_event_equals_the_event_on_the_bus(
 def test_a_command_that_is_interrupted_leaves_nothing(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(tail, "_events", interrupted)
+    monkeypatch.setattr(tail, "_events", raising(KeyboardInterrupt))
 
     assert settle("events", "tail")[0] == 0
 
@@ -175,13 +172,10 @@ def test_a_denied_caller_gets_one_line_and_leaves_nothing(
 ) -> None:
     client = account.client("events")
 
-    def denied(**_: Any) -> Any:
-        raise client_error("PutRule", "AccessDeniedException")
-
     def reached(found: stack.Stack, service: str, attempts: int = 5) -> Any:
         return client if service == "events" else found.session.client(service)
 
-    monkeypatch.setattr(client, "put_rule", denied)
+    monkeypatch.setattr(client, "put_rule", raising(client_error("PutRule", "AccessDeniedException")))
     monkeypatch.setattr(stack.Stack, "client", reached)
 
     code, out, said = settle("events", "tail")

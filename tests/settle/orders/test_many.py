@@ -15,7 +15,7 @@ from settle.orders import many
 from settle.orders import many_output as output
 from settle.settlements import follow
 from settlement.core.model.errors import IdempotencyConflict
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 
 ONE, TWO, THREE, HELD = (f"order-many-{name}" for name in ("0000001", "0000002", "0000003", "hold-01"))
@@ -318,10 +318,7 @@ def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
     stuck.machines.runs = False
     monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", 60)
 
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", interrupted)
+    monkeypatch.setattr(time, "sleep", raising(KeyboardInterrupt))
 
     code, results, err = ordered(command, told)
 
@@ -431,10 +428,7 @@ def test_results_that_cannot_be_written_are_on_standard_error(
 ) -> None:
     seen = shown(command, *WRITE_OFF)["seen"]
 
-    def full(lines: object, as_json: bool) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(output, "results", full)
+    monkeypatch.setattr(output, "results", raising(OSError(28, "No space left on device")))
     code, _, err = command(*WRITE_OFF, "--seen", seen)
 
     assert (code, statuses(stuck, ONE, TWO, THREE)) == (Exit.FAILED, ["COMPENSATED"] * 3)

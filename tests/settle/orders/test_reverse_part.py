@@ -5,7 +5,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.orders import partial_reversal
 from settle.orders import proposing as proposal
 from settlement.aws import event_bus as _event_bus
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import GRACE, Desk
 from tests.world.constants import KEY
 
@@ -61,11 +61,8 @@ def test_a_part_without_an_answer_is_repeated_with_its_number(
 ) -> None:
     desk.pay()
 
-    def lost(*order: object) -> None:
-        raise ReadTimeoutError(endpoint_url="https://orders.invalid")
-
     with monkeypatch.context() as losing:
-        losing.setattr(desk.door, "send", lost)
+        losing.setattr(desk.door, "send", raising(ReadTimeoutError(endpoint_url="https://orders.invalid")))
         code, told = refused(desk)
 
     assert code is Exit.FAILED

@@ -19,7 +19,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.proof.pages import Part
 from settlement.proof.watch import READING
 from settlement.retention.expiry import EXPIRES
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
 from tests.world.environment import NOW
@@ -182,11 +182,8 @@ def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: 
 
     monkeypatch.setattr(segments.Reader, "__enter__", entered)
 
-    def interrupted(phase: str, done: int) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        segments.check(stack, 2, interrupted)
+        segments.check(stack, 2, raising(KeyboardInterrupt))
 
     assert [one.process.is_alive() for one in begun] == [False, False]
 

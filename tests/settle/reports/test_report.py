@@ -23,7 +23,7 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 from settlement.proof import journal
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.settle.ways import RETRY, WAYS, WRITE_OFF, Way, decided, in_review, settled, stuck
 from tests.world.constants import KEY
@@ -463,10 +463,7 @@ def test_a_half_failed_write_leaves_only_the_old_file(
     there = tmp_path / "a.html"
     there.write_text("the old one")
 
-    def full(*_: object, **__: object) -> object:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fdopen", full)
+    monkeypatch.setattr(os, "fdopen", raising(OSError(28, "No space left on device")))
     with pytest.raises(CommandFailed, match="No space left on device"):
         file.write(there, "<!DOCTYPE html>", overwrite=True)
 

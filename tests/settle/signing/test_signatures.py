@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -6,18 +7,11 @@ import pytest
 from settle.exit_codes import Exit
 from settle.stack import Stack
 from settlement.signing.signature import RowKeys
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.world.step_functions import client_error
 
 LAST = "NOT JUDGED: the signatures of the rows, which show who put them"
-
-
-class Refusing:
-    """Secrets Manager that denies the person the keys."""
-
-    def get_secret_value(self, **_: Any) -> Any:
-        raise client_error("GetSecretValue", "AccessDeniedException")
 
 
 def forge(desk: Desk, **attributes: str) -> str:
@@ -51,7 +45,8 @@ def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, c
 
 
 def test_a_denied_key_reader_is_told_what_to_do(desk: Desk, command: Command) -> None:
-    desk.stack.clients["secretsmanager"] = Refusing()
+    denied = raising(client_error("GetSecretValue", "AccessDeniedException"))
+    desk.stack.clients["secretsmanager"] = SimpleNamespace(get_secret_value=denied)
 
     code, out, err = command("reconcile")
 
