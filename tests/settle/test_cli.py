@@ -87,6 +87,7 @@ def test_a_missing_or_impossible_argument_is_a_usage_error(settle: Command, comm
     [
         ((), ("start", "status", "demo")),
         (("start",), ("--machine", "--json", "--stack")),
+        (("local", "up"), ("--port",)),
         (("account", "open"), ("--currency", "--deposit")),
         (("limbo", "resolve"), ("key", "retry", "write-off", "complete", "--reason", "--json", "--stack")),
         (("limbo", "approve"), ("DECISION", "--account", "--all-of", "--seen", "--digest")),

@@ -25,7 +25,7 @@ from tests.settle.ways import (
     reversed_on_order,
     settled,
 )
-from tests.world.constants import KEY
+from tests.world.constants import KEY, WIRE
 from tests.world.environment import NOW
 from tests.world.provider import APPROVED
 
@@ -47,6 +47,12 @@ def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
 def notes(desk: Desk) -> dict[str, str]:
     entries = settlement.describe(desk.stack, KEY)["entries"]
     return {line["step"]: line["note"] for line in entries if line["note"]}
+
+
+def ran_out(desk: Desk) -> None:
+    """The review's end reverses the payment; the row still has its review."""
+    in_review(desk)
+    desk.compensate(WIRE, error={"Error": "DeadlineExceeded", "Cause": "recover: the review"})
 
 
 def stuck(desk: Desk) -> None:
@@ -232,7 +238,7 @@ def test_a_settlement_in_review_shows_the_review_and_its_end(desk: Desk, command
 
 @pytest.mark.parametrize(
     "make",
-    [begun, approved_in_review, rejected_in_review, rejected],
+    [begun, approved_in_review, rejected_in_review, rejected, ran_out],
 )
 def test_a_settlement_outside_review_shows_no_review(desk: Desk, make: Make) -> None:
     make(desk)

@@ -294,15 +294,6 @@ def test_failures_in_a_row_stop_it(stuck: Desk, command: Command, told: str) -> 
     assert "3 orders in a row have failed" in err
 
 
-def test_one_failure_stops_no_other_case(stuck: Desk, command: Command, told: str) -> None:
-    answers(stuck, BUSY, ONE)
-    code, results, _ = ordered(command, told)
-
-    assert code == Exit.FAILED
-    assert "StoreUnavailable" in results[ONE]
-    assert (results[TWO], results[THREE]) == ("COMPENSATED", "COMPENSATED")
-
-
 def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command, told: str) -> None:
     stuck.machines.runs = False
 

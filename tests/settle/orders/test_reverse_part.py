@@ -3,10 +3,9 @@ from botocore.exceptions import ReadTimeoutError
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import partial_reversal
-from settle.orders import proposing as proposal
 from settlement.aws import event_bus as _event_bus
 from tests.settle.conftest import Command, raising
-from tests.settle.desk import GRACE, Desk
+from tests.settle.desk import Desk
 from tests.world.constants import KEY
 
 WHY = "one came back"
@@ -90,20 +89,6 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
 
     assert (found, told.startswith(message)) == (code, True), told
     assert desk.ledger.rows() == before
-
-
-@pytest.mark.usefixtures("two_persons")
-def test_one_proposes_a_part_and_another_person_approves_it(desk: Desk) -> None:
-    desk.pay()
-    code, told = refused(desk)
-    assert (code, "needs 2 persons: propose it" in told) == (Exit.CONFLICT, True)
-
-    proposed = partial_reversal.propose(desk.stack, KEY, "5.00", WHY, 1)
-
-    assert (proposed["part"], proposed["amount"], proposed["currency"]) == (1, "5.00", "EUR")
-    desk.door.by = GRACE
-    outcome = proposal.approve(desk.stack, KEY, proposed)
-    assert (outcome["status"], outcome["reversed_in_part"]) == ("SETTLED", "5.00")
 
 
 @pytest.mark.parametrize(("option", "route"), [("--propose", "propose"), ("--break-glass", "break-glass")])
