@@ -80,6 +80,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
+def fake_cdk(project: Path, script: str) -> None:
+    """Put a shell script in place of the project's CDK."""
+    cdk = project / "node_modules/.bin/cdk"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(f"#!/bin/sh\n{script}\n")
+    cdk.chmod(0o755)
+
+
 @pytest.fixture
 def starts(home: Path) -> Iterator[Starts]:
     """Start a process named `program` in `folder`, until the test ends."""

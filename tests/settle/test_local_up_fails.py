@@ -15,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, embedded_aws, presence, processes, record, state
 from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
-from tests.settle.conftest import Command, Starts, raising
+from tests.settle.conftest import Command, Starts, fake_cdk, raising
 
 REFUSED = CommandFailed(Exit.FAILED, "cdk bootstrap failed:", details="no such account")
 
@@ -147,10 +147,8 @@ def test_an_ended_deployment_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
     state.SCRATCH.mkdir()
-    cdk, child = project / "node_modules/.bin/cdk", home / "child"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait\n")
-    cdk.chmod(0o755)
+    child = home / "child"
+    fake_cdk(project, f"sleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait")
     monkeypatch.setattr(deployment, "DEPLOY_SECONDS_MAX", 2)
 
     def interrupted(*_: Any, **__: Any) -> None:
@@ -241,11 +239,8 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
 
 def test_a_refused_app_is_told_by_its_last_error(project: Path, home: Path) -> None:
     state.SCRATCH.mkdir()
-    cdk = project / "node_modules/.bin/cdk"
-    cdk.parent.mkdir(parents=True)
     told = "Traceback\\nValueError: stage: must be\\npython3 app.py: Subprocess exited with error 1"
-    cdk.write_text(f"#!/bin/sh\nprintf '{told}'\nexit 1\n")
-    cdk.chmod(0o755)
+    fake_cdk(project, f"printf '{told}'\nexit 1")
 
     with pytest.raises(CommandFailed, match=r"^cdk synth failed: ValueError: stage: must be$") as refused:
         deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", home)

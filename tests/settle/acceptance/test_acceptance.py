@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle import stack
 from settle.acceptance import report as shown
@@ -23,15 +22,12 @@ from settle.stack import Stack
 from settlement.core.model.errors import StoreUnavailable
 from tests.settle.conftest import Command, raising
 from tests.unit import states
+from tests.world.step_functions import client_error
 
 CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
     ("accounts", "settlements", "entries"), 0
 )
 STACK = cast(Stack, SimpleNamespace(name="settlement-test"))
-
-
-def denied(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "no"}}, "StopExecution")
 
 
 def fails(failure: BaseException) -> Check:
@@ -61,11 +57,11 @@ def proved(*checks: Check) -> runner.Report:
         (Refuted("2 of 1"), "refuted"),
         (CommandFailed(Exit.FAILED, "no answer"), "refuted"),
         (ZeroDivisionError("of the\ncheck"), "refuted"),
-        (denied("ResourceNotFoundException"), "refuted"),
+        (client_error("StopExecution", "ResourceNotFoundException"), "refuted"),
         (NotApplicable("not here"), "not applicable"),
         (ApprovalRequired(Exit.CONFLICT, "two persons"), "not applicable"),
         (DoorForbidden(Exit.FAILED, "403"), "not permitted"),
-        (denied("AccessDeniedException"), "not permitted"),
+        (client_error("StopExecution", "AccessDeniedException"), "not permitted"),
     ],
 )
 def test_a_failed_check_has_a_verdict_and_stops_no_other(
@@ -134,7 +130,9 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
     assert time.monotonic() - began < 20 * 0.4
 
 
-@pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: gone"), denied("AccessDeniedException")])
+@pytest.mark.parametrize(
+    "failure", [StoreUnavailable("DynamoDB: gone"), client_error("GetItem", "AccessDenied")]
+)
 def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failure: Exception) -> None:
     stack = SimpleNamespace(
         name="settlement-test", store=SimpleNamespace(settlement=raising(failure), account=raising(failure))

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle.acceptance import payments, runner
 from settle.acceptance.checks import CHECKS
@@ -179,10 +178,6 @@ def test_a_run_with_a_throttled_check_has_not_passed(twins: Any) -> None:
     assert (report.refuted, report.passed) == ([], False)
 
 
-def throttled_call() -> ClientError:
-    return client_error("GetExecutionHistory", "ThrottlingException")
-
-
 def wrapped() -> CommandFailed:
     failed = CommandFailed(Exit.FAILED, "its outcome is unknown")
     failed.__cause__ = client_error("StartSyncExecution", "ExecutionLimitExceeded")
@@ -192,7 +187,7 @@ def wrapped() -> CommandFailed:
 @pytest.mark.parametrize(
     ("failure", "quota"),
     [
-        (throttled_call(), "the quota of GetExecutionHistory"),
+        (client_error("GetExecutionHistory", "ThrottlingException"), "the quota of GetExecutionHistory"),
         (wrapped(), "Step Functions: "),
         (Throttled("10 of 64", "a quota"), "a quota"),
         (DoorThrottled(Exit.FAILED, "deposit: HTTP 429"), "API Gateway: "),

@@ -16,7 +16,7 @@ from settle.exit_codes import Exit
 from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, state
 from settle.local.record import Running
 from settlement.kyc.webhook_signature import verify
-from tests.settle.conftest import Starts, failing
+from tests.settle.conftest import Starts, failing, fake_cdk
 from tests.settle.test_embedded_aws import recorded as content_of
 from tests.settle.test_embedded_aws import silent, write
 from tests.settle.wire import PAYMENT, Receiver
@@ -38,8 +38,7 @@ OUTPUTS = {
     "KycSigningArn": "signing-arn",
     "KycWebhookUrl": "https://abc123.lambda-url.eu-west-1.on.aws/",
 }
-FAKE_CDK = """#!/bin/sh
-printf '%s\\n' "$@" > {told}
+FAKE_CDK = """printf '%s\\n' "$@" > {told}
 echo '{{"settlement-local": {outputs}}}' > {home}/embedded/outputs.json
 """
 
@@ -210,10 +209,8 @@ def test_a_deployment_gets_the_address_of_its_provider(
     starts: Starts, receiver: Receiver, home: Path, project: Path
 ) -> None:
     outdated = recorded(starts, receiver, sources="of another day")
-    cdk, told = project / "node_modules" / ".bin" / "cdk", home / "told"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(FAKE_CDK.format(told=told, home=home, outputs=json.dumps(OUTPUTS)))
-    cdk.chmod(0o755)
+    told = home / "told"
+    fake_cdk(project, FAKE_CDK.format(told=told, home=home, outputs=json.dumps(OUTPUTS)))
 
     running = embedded_aws.up(silent)
 

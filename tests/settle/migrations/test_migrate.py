@@ -33,13 +33,11 @@ FORWARD, BACK = Direction.FORWARD, Direction.BACK
 class Clock:
     def __init__(self) -> None:
         self.at = NOW
-        self.slept: list[float] = []
 
     def now(self) -> datetime:
         return self.at
 
     def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
         self.at += timedelta(seconds=seconds)
 
 
