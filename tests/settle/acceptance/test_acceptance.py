@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,8 +18,8 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import ApprovalRequired, DoorForbidden
-from settle.stack import Stack
 from settlement.core.model.errors import StoreUnavailable
+from tests.settle.acceptance.stage import stage
 from tests.settle.conftest import Command, raising
 from tests.unit import states
 from tests.world.step_functions import client_error
@@ -27,7 +27,7 @@ from tests.world.step_functions import client_error
 CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
     ("accounts", "settlements", "entries"), 0
 )
-STACK = cast(Stack, SimpleNamespace(name="settlement-test"))
+STACK = stage()
 
 
 def fails(failure: BaseException) -> Check:
@@ -120,8 +120,8 @@ def test_money_that_does_not_come_back_in_time_is_told(
 def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("settle.acceptance.run.REST_SECONDS_MAX", 0.4)
     stalled = states.state()
-    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=lambda key: stalled))
-    run = Run(cast(Stack, stack), keys=[f"key-{number}" for number in range(20)])
+    store = SimpleNamespace(settlement=lambda key: stalled)
+    run = Run(stage(store=store), keys=[f"key-{number}" for number in range(20)])
 
     began = time.monotonic()
     left = [*run.in_flight()]
@@ -134,16 +134,14 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
     "failure", [StoreUnavailable("DynamoDB: gone"), client_error("GetItem", "AccessDenied")]
 )
 def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failure: Exception) -> None:
-    stack = SimpleNamespace(
-        name="settlement-test", store=SimpleNamespace(settlement=raising(failure), account=raising(failure))
-    )
+    store = SimpleNamespace(settlement=raising(failure), account=raising(failure))
 
     def leaves(run: Run) -> str:
         run.keys.append("a-key")
         run.accounts.append("an-account")
         return "done"
 
-    report = runner.prove(cast(Stack, stack), [Check("leaves", leaves)], lambda text: None)
+    report = runner.prove(stage(store=store), [Check("leaves", leaves)], lambda text: None)
 
     assert report.left == [f"a-key may be in flight: {failure}", f"an-account: {failure}"]
     assert report.refuted == ["books"]

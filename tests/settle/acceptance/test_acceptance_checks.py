@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -27,14 +27,14 @@ from settle.local.kyc_behaviour import Behaviour, behaviour_of
 from settle.stack import Stack
 from settlement.core.model.request import ACCOUNT
 from settlement.core.model.verdict import parse_verdict
+from tests.settle.acceptance.stage import stage
 from tests.unit import states
 
 Message = dict[str, str]
 
 
 def run_on(client: Any, **more: Any) -> Run:
-    stack = SimpleNamespace(name="settlement-test", endpoint_url=None, client=lambda service: client)
-    return Run(cast(Stack, stack), **more)
+    return Run(stage(client), **more)
 
 
 class History:
@@ -228,17 +228,6 @@ class Payments:
 
 def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a load of one payment a second, ten in all, without delay."""
-    config = SimpleNamespace(
-        currencies={"EUR": 2}, party_names="optional", scheduled_fee=lambda amount: amount // 100
-    )
-    stack = SimpleNamespace(
-        name="settlement-test",
-        endpoint_url=None,
-        config=config,
-        store=None,
-        outputs={"SettlementExpressArn": "arn:of:express"},
-        session=None,
-    )
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
     monkeypatch.setattr(load, "client_of", lambda *place: payments)
     monkeypatch.setattr(load, "SECONDS", 1)
@@ -248,7 +237,7 @@ def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("settle.acceptance.load.batch.read", payments.read)
     monkeypatch.setattr(load, "lines_since", payments.lines)
     monkeypatch.setattr(Run, "balance", payments.balance())
-    run = Run(cast(Stack, stack))
+    run = Run(stage(outputs={"SettlementExpressArn": "arn:of:express"}))
     load.load(run, [10])
     return run
 
@@ -313,8 +302,7 @@ def test_an_account_tells_the_simulated_provider_how_to_behave(
     monkeypatch: pytest.MonkeyPatch, told: str, behaviour: Behaviour
 ) -> None:
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
-    stack = SimpleNamespace(config=SimpleNamespace(currencies={"EUR": 2}))
-    payer = Run(cast(Stack, stack)).account("circuit-good-a", provider=told)
+    payer = Run(stage()).account("circuit-good-a", provider=told)
 
     assert ACCOUNT.fullmatch(payer)
     assert behaviour_of({"payer": payer, "payee": "bob"}, Behaviour.APPROVE) is behaviour

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -16,7 +16,7 @@ from settle.acceptance.states import UNLISTED, Way, ways
 from settle.acceptance.verdict import NotApplicable, Refuted
 from settle.door import Answer
 from settle.order import DoorForbidden
-from settle.stack import Stack
+from tests.settle.acceptance.stage import stage
 from tests.world.step_functions import client_error
 
 MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:Settlement"
@@ -24,17 +24,7 @@ TEXT = json.dumps({"StartAt": "HoldFunds", "States": {"HoldFunds": {"Type": "Suc
 
 
 def run_on(client: Any, **outputs: str) -> Run:
-    def of(service: str, attempts: int = 5) -> Any:
-        return client
-
-    stack = SimpleNamespace(
-        name="settlement-test",
-        cloudformation="settlement-test",
-        endpoint_url=None,
-        client=of,
-        outputs=outputs,
-    )
-    return Run(cast(Stack, stack))
+    return Run(stage(client, outputs=outputs))
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from settle.console import pages
 from settle.reports import queue, report
 from settle.reports.page import render
 from settle.reports.page.render import Frame
-from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from tests.settle.bank.recording import on_record
 from tests.settle.conftest import raising
@@ -285,36 +284,12 @@ def test_an_identity_withheld_by_aws_is_shown_as_such(desk: Desk) -> None:
 # Hostile texts
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80) | st.just(HOSTILE))
-def test_a_hostile_row_text_is_text_on_each_page(hostile: tuple[Desk, Visitor], text: str) -> None:
-    """Each page keeps the elements and attributes that it has with a harmless text."""
-    desk, visitor = hostile
-    paths: tuple[str, ...] = ("/", f"/settlements/{KEY}", f"/settlements/{KEY}/decide", "/accounts/bob")
-    paths += (f"/settlements/{KEY}/decide/retry?verb=resolve", "/search?by=")
-
-    def put(value: str) -> list[list[tuple[str, dict[str, str]]]]:
-        desk.alter(
-            payer_name=value,
-            reference=value,
-            failure={"step": "compensate:release", "error": value, "cause": value},
-        )
-        desk.alter(keys.evidence(KEY, "verify"), reason=value, reference=value, provider=value)
-        answers = [visitor.get(path) for path in paths]
-        assert [answer.status_code for answer in answers] == [200] * len(paths)
-        return [[(one.tag, one.attrib) for one in parsed(answer.text).iter()] for answer in answers]
-
-    assert put(text) == put("tame")
+FEW = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE)
 
 
-@pytest.fixture
-def hostile(desk: Desk) -> tuple[Desk, Visitor]:
-    desk.stuck()
-    return desk, Visitor(desk).enter()
-
-
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
+@FEW
+@given(text=TEXTS)
 def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> None:
     for name in ("key", "account", "status", "by", "since", "page"):
         answer = visitor.client.get("/search", params={name: text})
@@ -324,8 +299,8 @@ def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> N
             assert not [one for one in root.iter() if local(one) in ("script", "img")]
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60) | st.just(HOSTILE))
+@FEW
+@given(text=TEXTS)
 def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], text: str) -> None:
     frame = Frame("csrf", text, text, "/settlements/x", timestamp(NOW), 3)
     attacked_page = render.settlement(attacked(told, text), frame)

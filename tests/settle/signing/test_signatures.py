@@ -1,6 +1,5 @@
 import json
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -69,15 +68,10 @@ def test_a_stack_without_row_keys_must_be_deployed_again(desk: Desk, command: Co
     )
 
 
-def test_the_keys_are_numbered_in_the_order_of_the_output() -> None:
-    class Secrets:
-        def get_secret_value(self, SecretId: str) -> Any:  # noqa: N803
-            return {"SecretString": f"of-{SecretId}"}
+def test_the_keys_are_numbered_in_the_order_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = SimpleNamespace(get_secret_value=lambda **asked: {"SecretString": f"of-{asked['SecretId']}"})
+    monkeypatch.setattr(Stack, "client", lambda stack, service: secrets)
 
-    class Reached(Stack):
-        def client(self, service: str, attempts: int = 5) -> Any:
-            return Secrets()
-
-    stack = Reached("x", {"RowKeyArns": "first second"}, session=None)
-
-    assert stack.row_keys == RowKeys({"1": b"of-first", "2": b"of-second"})
+    assert Stack("x", {"RowKeyArns": "first second"}, None).row_keys == RowKeys(
+        {"1": b"of-first", "2": b"of-second"}
+    )
