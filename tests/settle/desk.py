@@ -3,8 +3,8 @@
 import io
 import json
 import os
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -228,6 +228,12 @@ class Desk:
         row = self.ledger.row(place or keys.settlement(KEY))
         assert row is not None
         self.ledger.put(row | attributes)
+
+    @contextmanager
+    def writes_nothing(self) -> Iterator[None]:
+        before = self.ledger.rows()
+        yield
+        assert self.ledger.rows() == before
 
     def entry(self, step: str, key: str = KEY) -> Row:
         return journal(self.ledger.rows(), key)[step]

@@ -20,7 +20,7 @@ from tests.settle.conftest import raising
 from tests.settle.desk import Desk
 from tests.settle.reports.test_report import HOSTILE, attacked, local, misnamed, parsed, texts
 from tests.settle.reports.test_report_queue import CloudWatch, cells
-from tests.settle.visitor import Visitor, writes_nothing
+from tests.settle.visitor import Visitor
 from tests.world.bank_files import line
 from tests.world.constants import KEY
 from tests.world.environment import NOW
@@ -235,7 +235,7 @@ def test_a_missing_or_wrong_target_shows_what_to_do_next(
 ) -> None:
     desk.pay()
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         answer = visitor.get(path)
 
     assert answer.status_code == status
