@@ -1,16 +1,22 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from handlers import _dependencies
 from handlers.kyc import _provider as _kyc
 from settle import cli, stack
+from settle.exit_codes import CommandFailed, Exit
 from settle.local import record, state
+from settle.orders import proposal
 from settle.settlements import follow
 from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
@@ -28,6 +34,23 @@ Command = Callable[..., Ended]
 
 Starts = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import time; print(flush=True); time.sleep(600)"
+
+
+def raising(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
+    """A function that fails, whatever it is asked."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    return fail
+
+
+@contextmanager
+def failing(code: Exit, match: str) -> Iterator[None]:
+    """The command fails, with this exit code and message."""
+    with pytest.raises(CommandFailed, match=match) as failed:
+        yield
+    assert failed.value.code is code
 
 
 @pytest.fixture
@@ -55,6 +78,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.write_text(f"the content of {name}")
     monkeypatch.setattr(record, "PROJECT", project)
     return project
+
+
+def fake_cdk(project: Path, script: str) -> None:
+    """Put a shell script in place of the project's CDK."""
+    cdk = project / "node_modules/.bin/cdk"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(f"#!/bin/sh\n{script}\n")
+    cdk.chmod(0o755)
 
 
 @pytest.fixture
@@ -117,6 +148,15 @@ def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def command(desk: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr(stack, "find", lambda name: desk.stack)
     return settle
+
+
+@pytest.fixture
+def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage needs two persons for a write-off and for a reversal."""
+    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
+    monkeypatch.setattr(_dependencies, "config", config)
+    monkeypatch.setitem(desk.stack.__dict__, "config", config)
+    monkeypatch.setattr(proposal, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import io
 import json
 import os
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -223,9 +223,17 @@ class Desk:
         assert row is not None
         return row
 
-    def alter(self, **attributes: Any) -> None:
-        """Overwrite attributes of the settlement's row, without conditions."""
-        self.ledger.put(self.row() | attributes)
+    def alter(self, place: Row | None = None, /, **attributes: Any) -> None:
+        """Overwrite attributes of a row, by default the settlement's, without conditions."""
+        row = self.ledger.row(place or keys.settlement(KEY))
+        assert row is not None
+        self.ledger.put(row | attributes)
+
+    @contextmanager
+    def writes_nothing(self) -> Iterator[None]:
+        before = self.ledger.rows()
+        yield
+        assert self.ledger.rows() == before
 
     def entry(self, step: str, key: str = KEY) -> Row:
         return journal(self.ledger.rows(), key)[step]

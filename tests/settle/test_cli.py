@@ -8,7 +8,7 @@ import pytest
 
 from settle import __main__, cli
 from settle.local import state
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.world.rooms import there
 
 NEEDING_A_STACK = [
@@ -87,24 +87,15 @@ def test_a_missing_or_impossible_argument_is_a_usage_error(settle: Command, comm
     [
         ((), ("start", "status", "demo")),
         (("start",), ("--machine", "--json", "--stack")),
-        (("local",), ("up", "down", "status", "env")),
         (("local", "up"), ("--port",)),
-        (("account",), ("open", "deposit", "withdraw", "freeze", "unfreeze", "close", "show")),
-        *there("merchants", (("account",), ("sweep",))),
         (("account", "open"), ("--currency", "--deposit")),
-        (("demo",), ("--json",)),
-        (("limbo",), ("list", "show", "resolve", "propose", "approve", "withdraw")),
-        (("limbo", "show"), ("key", "--json", "--stack")),
         (("limbo", "resolve"), ("key", "retry", "write-off", "complete", "--reason", "--json", "--stack")),
         (("limbo", "approve"), ("DECISION", "--account", "--all-of", "--seen", "--digest")),
-        (("reverse",), ("key", "--reason", "--json", "--stack")),
-        (("kyc", "status"), ("--json", "--stack")),
         (("status",), ("key", "--json", "--stack", "Example:")),
         (("wait",), ("key", "--timeout", "SECONDS", "7", "--json", "--stack", "Example:")),
         (("local", "env"), ("Example:", "settle local env")),
         (("list",), ("--in-flight", "--limbo", "--since", "whole table", "--limit", "--json", "--stack")),
         (("watch",), ("--every", "--once", "Ctrl-C", "--json", "--stack")),
-        (("recover",), ("key", "--json", "--stack")),
         (("explain",), ("error", "--json", "Example:")),
         (("report",), ("KEY", "--output", "--queue", "--redact", "--force", "--open", "--stack", "Example:")),
     ],
@@ -217,10 +208,7 @@ def test_ctrl_c_outside_a_command_ends_it_without_a_traceback(
 ) -> None:
     """Typer handles a running command; this covers the rest, such as module loading."""
 
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "main", interrupted)
+    monkeypatch.setattr(cli, "main", raising(KeyboardInterrupt))
 
     with pytest.raises(SystemExit) as end:
         __main__.main()

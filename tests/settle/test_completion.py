@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from typer.testing import CliRunner
 
@@ -7,6 +5,7 @@ from settle import cli, stack
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import limbo
 from settle.orders.completion import CASES_MAX
+from tests.settle.conftest import raising
 
 CASES = [
     {"key": "order-2026-000101", "amount_at_risk": "48.20", "currency": "EUR", "error": "InsufficientFunds"},
@@ -72,10 +71,7 @@ def test_the_stack_before_the_key_is_asked(asked: list[str | None]) -> None:
 def test_a_stack_that_gives_no_answer_offers_nothing(
     monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    def find(name: Any) -> Any:
-        raise failure
-
-    monkeypatch.setattr(stack, "find", find)
+    monkeypatch.setattr(stack, "find", raising(failure))
 
     assert completed("settle limbo show ").split() == []
     assert completed("settle limbo resolve ").split() == DECISIONS

@@ -14,7 +14,7 @@ import pytest
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, embedded_aws, presence, processes, state
 from settle.local.record import Running
-from tests.settle.conftest import WAIT, Command, Starts
+from tests.settle.conftest import WAIT, Command, Starts, raising
 
 
 def silent(text: str) -> None:
@@ -318,10 +318,7 @@ def test_irremovable_files_do_not_stop_up_from_starting(
     (state.SCRATCH / "cdk.out").mkdir()
     monkeypatch.setattr(embedded_aws, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
 
-    def started(*_: Any, **__: Any) -> None:
-        raise CommandFailed(Exit.FAILED, "got as far as starting")
-
-    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess, "Popen", raising(CommandFailed(Exit.FAILED, "got as far as starting")))
 
     with pytest.raises(CommandFailed, match="got as far as starting"):
         embedded_aws.up(silent)

@@ -6,15 +6,8 @@ import pytest
 from settle.exit_codes import Exit
 from tests.settle.conftest import Command
 from tests.settle.desk import REASON, Desk
-from tests.settle.test_settlement import (
-    compensated,
-    completed,
-    given_back,
-    in_review,
-    rejected_by_provider,
-    settled,
-    stuck,
-)
+from tests.settle.test_settlement import completed, stuck
+from tests.settle.ways import in_review, rejected, settled
 from tests.world.constants import KEY
 
 # Only the output is tested here; the commands' effects are tested elsewhere.
@@ -46,11 +39,9 @@ def died(desk: Desk) -> None:
     ("make", "arguments", "code"),
     [
         (settled, ("status", KEY), Exit.FINE),
-        (compensated, ("status", KEY), Exit.REFUSED),
-        (given_back, ("status", KEY), Exit.REFUSED),
+        (rejected, ("status", KEY), Exit.REFUSED),
         (stuck, ("status", KEY), Exit.LIMBO),
         (in_review, ("status", KEY), Exit.IN_FLIGHT),
-        (rejected_by_provider, ("status", KEY), Exit.IN_FLIGHT),
         (nothing, ("limbo", "list"), Exit.FINE),
         (stuck, ("limbo", "list"), Exit.FINE),
         (stuck, ("limbo", "show", KEY), Exit.FINE),
@@ -58,7 +49,7 @@ def died(desk: Desk) -> None:
         (stuck, resolve("complete"), Exit.FINE),
         (stuck, resolve("retry"), Exit.LIMBO),
         (settled, REVERSE, Exit.FINE),
-        (compensated, REVERSE, Exit.FINE),
+        (rejected, REVERSE, Exit.FINE),
         (spent, REVERSE, Exit.LIMBO),
         (stuck, REVERSE, Exit.LIMBO),
         (died, REVERSE, Exit.FINE),
@@ -75,7 +66,7 @@ def test_an_answer_has_its_exit_code_as_text_or_json(
 
     ended, out, err = command(*arguments, *options)
 
-    too_late = arguments == REVERSE and make in (compensated, stuck, died)
+    too_late = arguments == REVERSE and make in (rejected, stuck, died)
     note = f"{KEY}: its reversal had begun before; your reason is not on record\n" if too_late else ""
     assert (ended, err) == (code, note)
     if options:
@@ -107,14 +98,12 @@ def test_a_refused_command_is_one_line_and_writes_nothing(
     desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit, options: tuple[str, ...]
 ) -> None:
     make(desk)
-    before = desk.ledger.rows()
-
-    ended, out, err = command(*arguments, *options)
+    with desk.writes_nothing():
+        ended, out, err = command(*arguments, *options)
 
     assert (ended, out, len(err.splitlines())) == (code, "", 1)
     assert err.startswith("settle: ")
     assert code != Exit.NOT_FOUND or err == f"settle: key: no request has claimed {UNCLAIMED} in under-test\n"
-    assert desk.ledger.rows() == before
     assert desk.recovery.sent == []
 
 

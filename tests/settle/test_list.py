@@ -14,7 +14,6 @@ from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 from tests.world.environment import NOW
-from tests.world.step_functions import client_error
 
 
 class Client:
@@ -234,13 +233,6 @@ def test_since_lists_only_settlements_of_every_status_oldest_first(
     assert (keys(first), first.more) == ([key_of(number) for number in (4, 2, 3)], True)
 
 
-def test_since_reads_every_page_of_the_table(desk: Desk) -> None:
-    for number in range(8):
-        finished(desk, number, ago=number, padding="x" * 300_000)  # a page is 1 MB
-
-    assert len(in_flight.claimed_since(desk.stack, instants.parse("1h", NOW), 10).rows) == 8
-
-
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
 def test_an_empty_list_is_empty_json_or_a_sentence(command: Command, which: tuple[str, ...]) -> None:
     assert command("list", *which, "--json") == (Exit.FINE, "[]\n", "")
@@ -280,18 +272,3 @@ def test_a_person_sees_ages_and_the_key_spelled_once(
         assert shown in late
     assert "hold" not in out
     assert "PROCESSING (in review, until in 23h 59m)  1m 20s ago" in resting
-
-
-def test_a_throttled_list_is_a_failed_command_in_one_line(
-    desk: Desk, command: Command, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claimed(desk)
-
-    def throttled(**_: Any) -> Any:
-        raise client_error("BatchGetItem", "ThrottlingException")
-
-    monkeypatch.setattr(client, "batch_get_item", throttled)
-
-    code, out, err = command("list", "--in-flight", "--json")
-
-    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)

@@ -15,20 +15,13 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import deployment, embedded_aws, presence, processes, record, state
 from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
-from tests.settle.conftest import Command, Starts
+from tests.settle.conftest import Command, Starts, fake_cdk, raising
 
 REFUSED = CommandFailed(Exit.FAILED, "cdk bootstrap failed:", details="no such account")
 
 
 def silent(text: str) -> None:
     pass
-
-
-def fails(failure: BaseException) -> Callable[..., Any]:
-    def fail(*_: Any, **__: Any) -> None:
-        raise failure
-
-    return fail
 
 
 def kill(*_: Any) -> None:
@@ -60,9 +53,9 @@ def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.P
 @pytest.mark.parametrize(
     ("step", "ending", "seen"),
     [
-        ("bootstrap", fails(REFUSED), CommandFailed),
-        ("deploy", fails(REFUSED), CommandFailed),
-        ("bootstrap", fails(KeyboardInterrupt()), KeyboardInterrupt),
+        ("bootstrap", raising(REFUSED), CommandFailed),
+        ("deploy", raising(REFUSED), CommandFailed),
+        ("bootstrap", raising(KeyboardInterrupt()), KeyboardInterrupt),
         ("deploy", kill, SystemExit),
     ],
 )
@@ -91,7 +84,7 @@ def test_a_failed_up_stops_what_it_started(
 def test_a_failed_up_says_what_failed(
     server: list[subprocess.Popen[bytes]], settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deployment, "bootstrap", fails(REFUSED))
+    monkeypatch.setattr(deployment, "bootstrap", raising(REFUSED))
 
     code, out, err = settle("local", "up")
 
@@ -105,7 +98,7 @@ def test_a_failed_update_leaves_the_stage_that_ran_before(
     before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
     state.write(before)
     monkeypatch.setattr(presence, "answers", lambda started: True)
-    monkeypatch.setattr(deployment, "deploy", fails(REFUSED))
+    monkeypatch.setattr(deployment, "deploy", raising(REFUSED))
 
     with pytest.raises(CommandFailed, match="cdk bootstrap failed"):
         embedded_aws.up(silent)
@@ -154,10 +147,8 @@ def test_an_ended_deployment_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
     state.SCRATCH.mkdir()
-    cdk, child = project / "node_modules/.bin/cdk", home / "child"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait\n")
-    cdk.chmod(0o755)
+    child = home / "child"
+    fake_cdk(project, f"sleep 600 &\necho $! > {child}.new\nmv {child}.new {child}\nwait")
     monkeypatch.setattr(deployment, "DEPLOY_SECONDS_MAX", 2)
 
     def interrupted(*_: Any, **__: Any) -> None:
@@ -211,7 +202,7 @@ def test_an_installation_that_fails_is_tried_again(
     installed: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as offline:
-        offline.setattr(deployment, "_run", fails(CommandFailed(Exit.FAILED, "npm ci failed:")))
+        offline.setattr(deployment, "_run", raising(CommandFailed(Exit.FAILED, "npm ci failed:")))
         with pytest.raises(CommandFailed, match=r"^npm ci failed"):
             deployment.ensure_cdk(silent)
 
@@ -248,11 +239,8 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
 
 def test_a_refused_app_is_told_by_its_last_error(project: Path, home: Path) -> None:
     state.SCRATCH.mkdir()
-    cdk = project / "node_modules/.bin/cdk"
-    cdk.parent.mkdir(parents=True)
     told = "Traceback\\nValueError: stage: must be\\npython3 app.py: Subprocess exited with error 1"
-    cdk.write_text(f"#!/bin/sh\nprintf '{told}'\nexit 1\n")
-    cdk.chmod(0o755)
+    fake_cdk(project, f"printf '{told}'\nexit 1")
 
     with pytest.raises(CommandFailed, match=r"^cdk synth failed: ValueError: stage: must be$") as refused:
         deployment.deploy_app(Running(1, 4566, 8081), "python3 app.py", home)

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from settle import stack
-from settle.exit_codes import CommandFailed, Exit
+from settle.exit_codes import Exit
 from settle.permissions import permissions
 from settle.permissions.people import Kind
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, failing
 from tests.settle.desk import Desk, Reached
 
 API = "arn:aws:execute-api:eu-west-1:1:api/*/POST/orders"
@@ -105,7 +105,5 @@ def test_an_unknown_kind_is_refused(settle: Command) -> None:
 
 
 def test_a_stack_without_policies_is_too_old(desk: Desk) -> None:
-    with pytest.raises(CommandFailed, match=r"no policy for people yet \(OperatorPolicyArn\)") as failed:
+    with failing(Exit.NOT_FOUND, r"no policy for people yet \(OperatorPolicyArn\)"):
         permissions.policy(desk.stack, Kind.OPERATOR)
-
-    assert failed.value.code == Exit.NOT_FOUND

@@ -125,12 +125,7 @@ def test_a_saga_of_an_app_is_checked_by_its_synthesis(
     ("sagas", "given", "code", "told"),
     [
         ({}, (), Exit.NOT_FOUND, "has no saga"),
-        (
-            {"North": "Saga", "South": "Saga"},
-            (),
-            Exit.USAGE,
-            "pass --stack North/Saga or South/Saga, a saga of",
-        ),
+        ({"North": "Saga", "South": "Saga"}, (), Exit.USAGE, "pass --stack North/Saga or South/Saga, a saga"),
         ({"North": "Saga"}, ("--stack", "South/Saga"), Exit.USAGE, "stack: pass --stack North/Saga, a saga"),
     ],
 )

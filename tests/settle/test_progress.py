@@ -8,8 +8,9 @@ from rich.console import Console
 from settle.exit_codes import Exit
 from settle.output import progress
 from settlement.proof.watch import READING
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
+from tests.world.step_functions import client_error
 
 
 @pytest.fixture
@@ -79,11 +80,8 @@ def test_the_proof_runs_without_permission_to_ask_the_size(
 ) -> None:
     desk.pay()
 
-    def denied(**_: object) -> None:
-        raise desk.ledger.client.exceptions.ClientError(
-            {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeTable"
-        )
-
-    monkeypatch.setattr(desk.ledger.client, "describe_table", denied)
+    monkeypatch.setattr(
+        desk.ledger.client, "describe_table", raising(client_error("DescribeTable", "AccessDeniedException"))
+    )
 
     assert command("reconcile")[0] == Exit.FINE

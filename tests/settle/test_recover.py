@@ -140,24 +140,3 @@ def test_a_limbo_settlement_ends_with_its_code_alerted_or_waiting(
     show = f"`settle limbo show {KEY} --stack under-test`"
     waits = f"{KEY} waits for a person's decision, and so does its execution; see {show}\n"
     assert err == ("" if alerted else waits)
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (Answer(503, {"error": "StoreUnavailable", "message": "DynamoDB: gone"}), "DynamoDB: gone"),
-        (Answer(504, {"message": "Endpoint request timed out"}), "HTTP 504"),
-        (Answer(403, {"message": "Forbidden"}), "Forbidden: your AWS identity may not give this order"),
-    ],
-)
-def test_an_order_not_taken_by_the_door_fails_the_command(
-    desk: Desk, command: Command, recovery: Recovery, answer: Answer, message: str
-) -> None:
-    claimed(desk)
-    recovery.answer = answer
-
-    code, out, err = command("recover", KEY, "--json")
-
-    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
-    assert err.startswith("settle: recover: ")
-    assert message in err

@@ -1,28 +1,33 @@
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
-from settle.exit_codes import Exit
-from settle.orders import resolution, reversal
+from settle.orders import resolution
 from settle.settlements import settlement
 from settlement.core.ledger import entries
-from settlement.core.ledger.kyc_review import WebhookEvent
-from settlement.core.model.errors import InReview, KycRejected
 from settlement.core.model.orders import Decision
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 from settlement.core.model.timestamps import timestamp
-from settlement.core.model.verdict import Verdict, parse_verdict
-from settlement.core.policy import steps
-from settlement.proof import table_scan
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
+from tests.settle.ways import (
+    approved_in_review,
+    begun,
+    claimed,
+    closed,
+    half_reversed,
+    in_review,
+    lacks_funds,
+    rejected,
+    rejected_in_review,
+    reversed_before_the_hold,
+    reversed_on_order,
+    settled,
+)
 from tests.world.constants import KEY, WIRE
 from tests.world.environment import NOW
-from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
+from tests.world.provider import APPROVED
 
 Make = Callable[[Desk], object]
 FORWARD = [
@@ -31,9 +36,6 @@ FORWARD = [
     ("release", "escrow → bob", "47.72", "0.48"),
     ("fee", "escrow → fees:EUR", "0.48", "0.00"),
 ]
-HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]ok[/bold]\r\nsettle: all is well\x9b31m\u202egnorw\u2028\x00\x7f end"
-WORDS = ("[2J", "]0;owned", "[bold]ok[/bold]", "settle: all is well", "31m", "gnorw", "end")
-"""The harmless remains of the hostile text."""
 
 
 def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
@@ -47,93 +49,10 @@ def notes(desk: Desk) -> dict[str, str]:
     return {line["step"]: line["note"] for line in entries if line["note"]}
 
 
-def reviewed(desk: Desk) -> dict[str, str] | None:
-    review: dict[str, str] | None = settlement.describe(desk.stack, KEY)["review"]
-    return review
-
-
-def verify(desk: Desk, verdict: Verdict) -> None:
-    """Pay until the provider has given `verdict`."""
-    desk.provider.answer = verdict
-    desk.pay(until="verify")
-
-
-def decide(desk: Desk, verdict: Verdict) -> None:
-    """Let the payment wait for review, then send the verdict."""
-    in_review(desk)
-    send(desk, verdict)
-
-
-def send(desk: Desk, verdict: Verdict) -> None:
-    """Record the verdict of a webhook on a settlement in review."""
-    settlement = SettlementState.from_row(desk.row()).settlement
-    later, event = NOW + timedelta(hours=1), WebhookEvent("evt_1", "d" * 64)
-    desk.ledger.store.transact(
-        steps.record_webhook_verdict(settlement, verdict, event, f"{KEY}-decided", later, desk.stack.config)
-    )
-
-
-def in_review(desk: Desk) -> None:
-    with suppress(InReview):
-        verify(desk, IN_REVIEW)
-
-
-def rejected_by_provider(desk: Desk) -> None:
-    with pytest.raises(KycRejected):
-        verify(desk, REJECTED)
-
-
-def approved_by_webhook(desk: Desk) -> None:
-    decide(desk, replace(APPROVED, provider="webhook"))
-
-
-def rejected_by_webhook(desk: Desk) -> None:
-    decide(desk, replace(REJECTED, provider="webhook"))
-
-
-def settled_after_review(desk: Desk) -> None:
-    approved_by_webhook(desk)
-    desk.pay(execution=f"{KEY}-decided")
-
-
-def given_back(desk: Desk) -> None:
-    rejected_by_provider(desk)
-    desk.compensate(WIRE)
-
-
 def ran_out(desk: Desk) -> None:
+    """The review's end reverses the payment; the row still has its review."""
     in_review(desk)
     desk.compensate(WIRE, error={"Error": "DeadlineExceeded", "Cause": "recover: the review"})
-
-
-def claimed(desk: Desk) -> None:
-    desk.pay(until="claim")
-
-
-def held(desk: Desk) -> None:
-    desk.pay(until="hold")
-
-
-def settled(desk: Desk) -> None:
-    desk.pay()
-
-
-def never_held(desk: Desk) -> None:
-    claimed(desk)
-    desk.alter(status="REJECTED")
-
-
-def half_reversed(desk: Desk) -> None:
-    desk.half_reversed("VoidHold")
-
-
-def compensated(desk: Desk) -> None:
-    desk.compensate(desk.pay(until="release"))
-
-
-def compensated_from_nothing(desk: Desk) -> None:
-    desk.pay(until="claim")
-    desk.reverse("a test", expected_status="PROCESSING")
 
 
 def stuck(desk: Desk) -> None:
@@ -150,16 +69,11 @@ def written_off(desk: Desk) -> None:
     resolution.resolve(desk.stack, KEY, Decision.WRITE_OFF, REASON)
 
 
-def reversed_on_order(desk: Desk) -> None:
-    desk.pay()
-    reversal.reverse(desk.stack, KEY, "sent back")
-
-
 @pytest.mark.parametrize(
     ("make", "lines"),
     [
         (settled, FORWARD),
-        (given_back, [*FORWARD[:2], ("compensate:hold", "escrow → alice", "48.20", "0.00")]),
+        (rejected, [*FORWARD[:2], ("compensate:hold", "escrow → alice", "48.20", "0.00")]),
         (
             reversed_on_order,
             [
@@ -210,9 +124,9 @@ SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
     ("make", "expected"),
     [
         (settled, {"verify": SAID.format("APPROVED", "nothing is known", "verifications")}),
-        (rejected_by_provider, {"verify": SAID.format("REJECTED", "a listed party", "verifications")}),
-        (settled_after_review, {"review": SAID.format("APPROVED", "nothing is known", "webhook")}),
-        (rejected_by_webhook, {"review": SAID.format("REJECTED", "a listed party", "webhook")}),
+        (rejected, {"verify": SAID.format("REJECTED", "a listed party", "verifications")}),
+        (approved_in_review, {"review": SAID.format("APPROVED", "nothing is known", "webhook")}),
+        (rejected_in_review, {"review": SAID.format("REJECTED", "a listed party", "webhook")}),
         (
             written_off,
             {
@@ -234,11 +148,9 @@ def test_an_entry_note_says_the_decision_reason_and_person(
 
 def test_a_reviewers_verdict_follows_an_answer_missing_from_the_row(desk: Desk) -> None:
     """Even within a millisecond: another call's answer came during the review."""
-    in_review(desk)
+    rejected_in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
     desk.ledger.store.put(entries.evidence(known, Step.VERIFY, APPROVED.evidence(), NOW))
-    send(desk, replace(REJECTED, provider="webhook"))
-    desk.compensate(WIRE)
     for step in ("hold", "verify", "review"):
         desk.ledger.put(desk.entry(step) | {"posted_at": timestamp(NOW)})
 
@@ -262,25 +174,25 @@ BY_A_PERSON = "NOT safe: A person has reversed the payment, and the payer has ev
     ("make", "status", "new_key", "evidence"),
     [
         (claimed, "PROCESSING", FLYING, []),
-        (held, "PROCESSING", FLYING, ["hold"]),
+        (begun, "PROCESSING", FLYING, ["hold"]),
         (in_review, "PROCESSING", FLYING, ["hold"]),
         (settled, "SETTLED", PAID, ["release", "fee"]),
         (completed, "SETTLED", PAID, ["release"]),
-        (never_held, "REJECTED", "safe: The payment was refused before anything was held", []),
+        (lacks_funds, "REJECTED", "safe: The payment was refused before anything was held", []),
         (
             half_reversed,
             "COMPENSATING",
             "NOT safe: The payment is being reversed, which may still end otherwise",
             ["hold", "release", "fee", "compensate:fee", "compensate:release"],
         ),
-        (compensated, "COMPENSATED", REFUNDED, ["hold", "compensate:hold"]),
+        (closed, "COMPENSATED", REFUNDED, ["hold", "compensate:hold"]),
         (
             written_off,
             "COMPENSATED",
             "NOT safe: The payer has everything back, and the payee keeps the release",
             ["hold", "release", "resolve:1", "compensate:hold"],
         ),
-        (compensated_from_nothing, "COMPENSATED", BY_A_PERSON, []),
+        (reversed_before_the_hold, "COMPENSATED", BY_A_PERSON, []),
         (
             stuck,
             "LIMBO",
@@ -317,7 +229,7 @@ def test_a_settlement_in_review_shows_the_review_and_its_end(desk: Desk, command
     _, out, _ = command("status", KEY)
 
     until = desk.row()["deadline_at"]
-    assert reviewed(desk) == {"reference": "ver_1", "until": until}
+    assert settlement.describe(desk.stack, KEY)["review"] == {"reference": "ver_1", "until": until}
     assert until.startswith("2026-11-21T12:00:")
     (line,) = (line for line in out.splitlines() if line.startswith("review"))
     assert "ver_1" in line
@@ -326,35 +238,9 @@ def test_a_settlement_in_review_shows_the_review_and_its_end(desk: Desk, command
 
 @pytest.mark.parametrize(
     "make",
-    [held, approved_by_webhook, rejected_by_webhook, settled_after_review, rejected_by_provider, ran_out],
+    [begun, approved_in_review, rejected_in_review, rejected, ran_out],
 )
 def test_a_settlement_outside_review_shows_no_review(desk: Desk, make: Make) -> None:
     make(desk)
 
-    assert reviewed(desk) is None
-
-
-@pytest.mark.parametrize("make", [in_review, rejected_by_provider, settled_after_review, given_back, ran_out])
-def test_the_books_are_right_in_and_after_a_review(desk: Desk, command: Command, make: Make) -> None:
-    """An event's marker and the circuit's row are also in the table, without money."""
-    make(desk)
-    desk.ledger.put({"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1})
-
-    findings = table_scan.check(desk.stack.store)
-
-    assert (findings.faults, findings.unproven, findings.in_flight) == ([], [], 0)
-    assert command("reconcile")[0] == Exit.FINE
-
-
-@pytest.mark.parametrize("provider", ["verifications", "webhook"])
-def test_a_hostile_provider_reason_is_shown_without_control_characters(
-    desk: Desk, command: Command, provider: str
-) -> None:
-    said = {"decision": "APPROVED", "reference": IN_REVIEW.reference, "reason": HOSTILE}
-    (decide if provider == "webhook" else verify)(desk, parse_verdict(said, provider))
-
-    _, out, _ = command("status", KEY)
-
-    assert out.replace("\n", "").isprintable()
-    squeezed = "".join(out.split())
-    assert [word for word in WORDS if "".join(word.split()) not in squeezed] == []
+    assert settlement.describe(desk.stack, KEY)["review"] is None

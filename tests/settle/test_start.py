@@ -20,7 +20,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 from settlement.core.policy import outcome
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, failing, raising
 from tests.world.constants import KEY
 from tests.world.saga import FINISHED
 
@@ -234,10 +234,8 @@ def test_waiting_for_a_standard_machine_has_an_end(
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of(status) if status else None, status="RUNNING")
 
-    with pytest.raises(CommandFailed, match="is still running; see `settle status") as gave_up:
+    with failing(Exit.IN_FLIGHT, "is still running; see `settle status"):
         start(stack_of(machines), Machine.STANDARD, REQUEST)
-
-    assert gave_up.value.code == Exit.IN_FLIGHT
 
 
 def test_a_standard_machine_in_limbo_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,16 +259,11 @@ def test_a_lost_answer_leaves_a_key_to_ask_for(
 ) -> None:
     """The request may have been taken: the person must learn its key and the doubt."""
 
-    def lose(self: Machines, **parameters: Any) -> None:
-        raise ReadTimeoutError(endpoint_url="http://127.0.0.1")
-
     for method in lost.split():
-        monkeypatch.setattr(Machines, method, lose)
+        monkeypatch.setattr(Machines, method, raising(ReadTimeoutError(endpoint_url="http://127.0.0.1")))
 
-    with pytest.raises(CommandFailed, match=rf"^{KEY}: its outcome is unknown; see `settle status") as told:
+    with failing(Exit.FAILED, rf"^{KEY}: its outcome is unknown; see `settle status"):
         start(stack_of(Machines()), machine, REQUEST)
-
-    assert told.value.code is Exit.FAILED
 
 
 class Queue:

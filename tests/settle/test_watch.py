@@ -1,6 +1,5 @@
 import io
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,16 +7,14 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
-from handlers import _dependencies
 from settle import instants
 from settle.exit_codes import CommandFailed, Exit
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.output import live
 from settle.settlements import snapshot
 from settlement.core.ledger import keys
 from settlement.core.model.orders import Decision
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 from tests.world.constants import KEY
@@ -109,13 +106,11 @@ def test_settlements_in_flight_count_by_status_with_the_oldest_active(desk: Desk
     assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
     claimed(desk, 2, ago=300, status="COMPENSATING", due=200)
     claimed(desk, 3, ago=4000, in_flight_since=at(-5))
-    before = desk.ledger.rows()
-
-    seen = snapshot.look(desk.stack, NOW)["in_flight"]
+    with desk.writes_nothing():
+        seen = snapshot.look(desk.stack, NOW)["in_flight"]
 
     assert (seen["count"], seen["by_status"]) == (3, {"PROCESSING": 2, "COMPENSATING": 1})
     assert (seen["in_review"], seen["oldest"]) == (1, {"key": key_of(2), "since": at(-300)})
-    assert desk.ledger.rows() == before
 
 
 LATE = {"deadline_at": at(-1)}
@@ -159,9 +154,8 @@ def test_limbo_is_counted_with_oldest_case_and_sums_at_risk(desk: Desk) -> None:
     }
 
 
-def test_a_case_that_waits_for_another_person_is_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, approvals={"write-off": 2}))
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+@pytest.mark.usefixtures("two_persons")
+def test_a_case_that_waits_for_another_person_is_counted(desk: Desk) -> None:
     desk.stuck()
     proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, "as agreed")
 
@@ -246,10 +240,7 @@ def test_once_fails_as_any_command_if_its_look_fails(
 def test_an_interrupt_during_a_look_ends_the_watch(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(snapshot, "look", interrupted)
+    monkeypatch.setattr(snapshot, "look", raising(KeyboardInterrupt))
 
     assert command("watch") == (Exit.FINE, "", "")
 

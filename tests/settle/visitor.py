@@ -1,8 +1,6 @@
 """A browser of a console, over the desk's stack."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -60,13 +58,6 @@ class Visitor:
         form = page.partition(f'action="{action}"')[2].partition("</form>")[0]
         assert form, page
         return self.send(action, **{**dict(_HIDDEN.findall(form)), **typed})
-
-
-@contextmanager
-def writes_nothing(desk: Desk) -> Iterator[None]:
-    before = desk.ledger.rows()
-    yield
-    assert desk.ledger.rows() == before
 
 
 def hidden(page: str) -> dict[str, Any]:

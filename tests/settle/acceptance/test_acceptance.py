@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle import stack
 from settle.acceptance import report as shown
@@ -19,19 +18,16 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import Check, NotApplicable, Refuted
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import ApprovalRequired, DoorForbidden
-from settle.stack import Stack
 from settlement.core.model.errors import StoreUnavailable
-from tests.settle.conftest import Command
+from tests.settle.acceptance.stage import stage
+from tests.settle.conftest import Command, raising
 from tests.unit import states
+from tests.world.step_functions import client_error
 
 CONSERVED = {"conserved": True, "faults": [], "unproven": [], "signatures": True} | dict.fromkeys(
     ("accounts", "settlements", "entries"), 0
 )
-STACK = cast(Stack, SimpleNamespace(name="settlement-test"))
-
-
-def denied(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "no"}}, "StopExecution")
+STACK = stage()
 
 
 def fails(failure: BaseException) -> Check:
@@ -61,11 +57,11 @@ def proved(*checks: Check) -> runner.Report:
         (Refuted("2 of 1"), "refuted"),
         (CommandFailed(Exit.FAILED, "no answer"), "refuted"),
         (ZeroDivisionError("of the\ncheck"), "refuted"),
-        (denied("ResourceNotFoundException"), "refuted"),
+        (client_error("StopExecution", "ResourceNotFoundException"), "refuted"),
         (NotApplicable("not here"), "not applicable"),
         (ApprovalRequired(Exit.CONFLICT, "two persons"), "not applicable"),
         (DoorForbidden(Exit.FAILED, "403"), "not permitted"),
-        (denied("AccessDeniedException"), "not permitted"),
+        (client_error("StopExecution", "AccessDeniedException"), "not permitted"),
     ],
 )
 def test_a_failed_check_has_a_verdict_and_stops_no_other(
@@ -124,8 +120,8 @@ def test_money_that_does_not_come_back_in_time_is_told(
 def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("settle.acceptance.run.REST_SECONDS_MAX", 0.4)
     stalled = states.state()
-    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=lambda key: stalled))
-    run = Run(cast(Stack, stack), keys=[f"key-{number}" for number in range(20)])
+    store = SimpleNamespace(settlement=lambda key: stalled)
+    run = Run(stage(store=store), keys=[f"key-{number}" for number in range(20)])
 
     began = time.monotonic()
     left = [*run.in_flight()]
@@ -134,19 +130,18 @@ def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.Mo
     assert time.monotonic() - began < 20 * 0.4
 
 
-@pytest.mark.parametrize("failure", [StoreUnavailable("DynamoDB: gone"), denied("AccessDeniedException")])
+@pytest.mark.parametrize(
+    "failure", [StoreUnavailable("DynamoDB: gone"), client_error("GetItem", "AccessDenied")]
+)
 def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failure: Exception) -> None:
-    def fail(name: str) -> None:
-        raise failure
-
-    stack = SimpleNamespace(name="settlement-test", store=SimpleNamespace(settlement=fail, account=fail))
+    store = SimpleNamespace(settlement=raising(failure), account=raising(failure))
 
     def leaves(run: Run) -> str:
         run.keys.append("a-key")
         run.accounts.append("an-account")
         return "done"
 
-    report = runner.prove(cast(Stack, stack), [Check("leaves", leaves)], lambda text: None)
+    report = runner.prove(stage(store=store), [Check("leaves", leaves)], lambda text: None)
 
     assert report.left == [f"a-key may be in flight: {failure}", f"an-account: {failure}"]
     assert report.refuted == ["books"]
@@ -211,10 +206,7 @@ def test_the_page_has_a_row_for_each_check(proof: dict[str, Any]) -> None:
         (("--stack", "settlement-my-olga", "--only", "luck"), "only: has no luck"),
         (("--stack", "settlement-dev", "--only", "luck"), "only: has no luck"),
         (("--load", "0"), "'--load': Input should be greater than or equal to 1"),
-        (
-            ("--only", "luck"),
-            "only: has no luck; the checks are alarms, definitions, states, canary, express",
-        ),
+        (("--only", "luck"), "only: has no luck; the checks are alarms, definitions, states, canary,"),
         (("-o", "no/such/place.md"), "output: there is no directory no/such"),
     ],
 )

@@ -1,33 +1,40 @@
 """Acceptance checks beyond the local engines, against AWS's documented answers."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from settle.acceptance import load, ringing, watching
 from settle.acceptance.checks import CHECKS, chosen
+from settle.acceptance.provider import ERROR, REVIEW
 from settle.acceptance.report import described, markdown
 from settle.acceptance.run import AMOUNT, Run
 from settle.acceptance.runner import Report
 from settle.acceptance.trouble import interval
 from settle.acceptance.verdict import NotApplicable, Refuted
+from settle.acceptance.webhook import Event, foreign_secret, signed
 from settle.accounts import accounts
+from settle.local.kyc_behaviour import Behaviour, behaviour_of
 from settle.stack import Stack
+from settlement.core.model.request import ACCOUNT
+from settlement.core.model.verdict import parse_verdict
+from tests.settle.acceptance.stage import stage
 from tests.unit import states
 
 Message = dict[str, str]
 
 
 def run_on(client: Any, **more: Any) -> Run:
-    stack = SimpleNamespace(name="settlement-test", endpoint_url=None, client=lambda service: client)
-    return Run(cast(Stack, stack), **more)
+    return Run(stage(client), **more)
 
 
 class History:
@@ -46,26 +53,12 @@ class History:
         return SimpleNamespace(paginate=lambda **asked: [{"events": [one]} for one in self.events])
 
 
+def waited(history: History) -> str:
+    return interval(run_on(history, stuck="arn:of:stuck"))
+
+
 def test_a_wait_is_as_long_as_its_state_told() -> None:
-    assert "after 900 s" in interval(run_on(History(900), stuck="arn:of:stuck"))
-
-
-@pytest.mark.parametrize(
-    ("history", "told"),
-    [
-        (History(20), "is 20, and should be 900"),
-        (History(None), "is None, and should be 900"),
-        (History(900, "PrepareAlert"), "arn:of:stuck has not entered AwaitResolution"),
-    ],
-)
-def test_a_wait_of_another_time_is_refuted(history: History, told: str) -> None:
-    with pytest.raises(Refuted, match=told):
-        interval(run_on(history, stuck="arn:of:stuck"))
-
-
-def test_without_a_case_the_wait_is_not_applicable() -> None:
-    with pytest.raises(NotApplicable, match="no case of LIMBO has waited"):
-        interval(run_on(History(900)))
+    assert "after 900 s" in waited(History(900))
 
 
 STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -74,9 +67,8 @@ STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
 def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
     """Check an alarm with these (state, seconds after the stop) changes."""
     monkeypatch.setattr(watching, "ALARM_SECONDS_MAX", 0)
-    monkeypatch.setattr(
-        watching, "physical", lambda stack, kind: {"PagerSettlementStandardAborted": "an-alarm"}
-    )
+    alarm = {"PagerSettlementStandardAborted": "an-alarm"}
+    monkeypatch.setattr(watching, "physical", lambda stack, kind: alarm)
     items = [
         {
             "Timestamp": STOPPED + timedelta(seconds=seconds),
@@ -94,20 +86,31 @@ def test_an_alarm_goes_off_and_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == "an-alarm went off 90 s after the stop, and was over after 400 s"
 
 
+Patch = pytest.MonkeyPatch
+
+
 @pytest.mark.parametrize(
-    ("changes", "found"),
-    [((), r"\[\]"), ((("OK", 10),), r"\[\]"), ((("ALARM", 90),), r"\['ALARM'\]")],
+    ("check", "failure", "why"),
+    [
+        (lambda patch: waited(History(20)), Refuted, "is 20, and should be 900"),
+        (lambda patch: waited(History(None)), Refuted, "is None, and should be 900"),
+        (
+            lambda patch: waited(History(900, "PrepareAlert")),
+            Refuted,
+            "stuck has not entered AwaitResolution",
+        ),
+        (lambda patch: interval(run_on(History(900))), NotApplicable, "no case of LIMBO has waited"),
+        (aborted, Refuted, r"after the stop: is \[\], and should be"),
+        (lambda patch: aborted(patch, ("OK", 10)), Refuted, r"after the stop: is \[\], and should be"),
+        (lambda patch: aborted(patch, ("ALARM", 90)), Refuted, r"after the stop: is \['ALARM'\], and should"),
+        (lambda patch: watching.aborted(run_on(None)), NotApplicable, "no execution was stopped"),
+    ],
 )
-def test_an_alarm_that_stays_silent_or_on_is_refuted(
-    monkeypatch: pytest.MonkeyPatch, changes: tuple[tuple[str, int], ...], found: str
+def test_a_wait_or_alarm_of_another_kind_is_no_proof(
+    monkeypatch: Patch, check: Callable[[Patch], str], failure: type[Exception], why: str
 ) -> None:
-    with pytest.raises(Refuted, match=f"after the stop: is {found}, and should be"):
-        aborted(monkeypatch, *changes)
-
-
-def test_without_a_stop_no_alarm_has_to_go_off() -> None:
-    with pytest.raises(NotApplicable, match="no execution was stopped"):
-        watching.aborted(run_on(None))
+    with pytest.raises(failure, match=why):
+        check(monkeypatch)
 
 
 class CloudWatch:
@@ -225,17 +228,6 @@ class Payments:
 
 def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a load of one payment a second, ten in all, without delay."""
-    config = SimpleNamespace(
-        currencies={"EUR": 2}, party_names="optional", scheduled_fee=lambda amount: amount // 100
-    )
-    stack = SimpleNamespace(
-        name="settlement-test",
-        endpoint_url=None,
-        config=config,
-        store=None,
-        outputs={"SettlementExpressArn": "arn:of:express"},
-        session=None,
-    )
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
     monkeypatch.setattr(load, "client_of", lambda *place: payments)
     monkeypatch.setattr(load, "SECONDS", 1)
@@ -245,7 +237,7 @@ def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("settle.acceptance.load.batch.read", payments.read)
     monkeypatch.setattr(load, "lines_since", payments.lines)
     monkeypatch.setattr(Run, "balance", payments.balance())
-    run = Run(cast(Stack, stack))
+    run = Run(stage(outputs={"SettlementExpressArn": "arn:of:express"}))
     load.load(run, [10])
     return run
 
@@ -288,3 +280,29 @@ def test_a_load_that_loses_money_or_stalls_is_refuted(
 ) -> None:
     with pytest.raises(Refuted, match=why):
         loaded(payments, monkeypatch)
+
+
+def test_an_event_is_signed_as_the_specification_has_it() -> None:
+    event, secret = Event("acceptance-1"), foreign_secret()
+    headers = signed(event, secret, int(time.time()))
+
+    assert Webhook(secret).verify(event.body, headers) == json.loads(event.body)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(foreign_secret()).verify(event.body, headers)
+
+
+def test_an_event_has_a_verdict_of_the_contract() -> None:
+    content = json.loads(Event("acceptance-1").body)
+
+    assert parse_verdict(content, "webhook").decision == "APPROVED"
+
+
+@pytest.mark.parametrize(("told", "behaviour"), [(ERROR, Behaviour.ERROR), (REVIEW, Behaviour.REVIEW)])
+def test_an_account_tells_the_simulated_provider_how_to_behave(
+    monkeypatch: pytest.MonkeyPatch, told: str, behaviour: Behaviour
+) -> None:
+    monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
+    payer = Run(stage()).account("circuit-good-a", provider=told)
+
+    assert ACCOUNT.fullmatch(payer)
+    assert behaviour_of({"payer": payer, "payee": "bob"}, Behaviour.APPROVE) is behaviour

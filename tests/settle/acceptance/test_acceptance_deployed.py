@@ -2,10 +2,10 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -16,7 +16,7 @@ from settle.acceptance.states import UNLISTED, Way, ways
 from settle.acceptance.verdict import NotApplicable, Refuted
 from settle.door import Answer
 from settle.order import DoorForbidden
-from settle.stack import Stack
+from tests.settle.acceptance.stage import stage
 from tests.world.step_functions import client_error
 
 MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:Settlement"
@@ -24,17 +24,7 @@ TEXT = json.dumps({"StartAt": "HoldFunds", "States": {"HoldFunds": {"Type": "Suc
 
 
 def run_on(client: Any, **outputs: str) -> Run:
-    def of(service: str, attempts: int = 5) -> Any:
-        return client
-
-    stack = SimpleNamespace(
-        name="settlement-test",
-        cloudformation="settlement-test",
-        endpoint_url=None,
-        client=of,
-        outputs=outputs,
-    )
-    return Run(cast(Stack, stack))
+    return Run(stage(client, outputs=outputs))
 
 
 @pytest.fixture
@@ -62,19 +52,6 @@ class Definitions:
 def judged(client: Definitions) -> str:
     outputs = dict.fromkeys(deployed.MACHINES, MACHINE)
     return deployed.definitions(run_on(client, **outputs | {"SettlementExpressArn": f"{MACHINE}:live"}))
-
-
-def test_definitions_are_judged_as_deployed_and_broken() -> None:
-    client = Definitions()
-
-    assert judged(client).startswith("3 definitions are valid")
-    assert client.asked == [MACHINE] * 3
-
-
-@pytest.mark.parametrize("answers", [{"valid": "FAIL"}, {"broken": "OK"}])
-def test_a_definition_that_is_judged_otherwise_is_refuted(answers: Mapping[str, str]) -> None:
-    with pytest.raises(Refuted, match=r"judged (no such state|without a word): is (FAIL|OK)"):
-        judged(Definitions(**answers))
 
 
 def test_a_tasks_ways_come_from_its_rules_and_unlisted_errors() -> None:
@@ -119,40 +96,6 @@ def triggers(
     return deployed.triggers(run_on(client, StartDeadLetterQueueUrl="an-url", TableName="a-table"))
 
 
-def test_triggers_are_enabled_and_what_waits_is_told(resources: dict[str, str]) -> None:
-    assert triggers(resources) == (
-        "3 triggers are enabled, and have no problem;"
-        " 2 readers of the stream, records at most 2.5 s old; queues: 2 in StartDeadLetter"
-    )
-
-
-@pytest.mark.parametrize(
-    ("told", "why"),
-    [
-        ({"State": "Disabled"}, "PublishEvents: its state: is Disabled"),
-        ({"LastProcessingResult": "PROBLEM: Function call failed"}, "Function call failed"),
-    ],
-)
-def test_a_trigger_that_does_not_work_is_refuted(
-    resources: dict[str, str], told: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(Refuted, match=why):
-        triggers(resources, **told)
-
-
-def test_a_lagging_or_idle_stream_reader_is_refuted(
-    resources: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deployed, "AGES_SECONDS_MAX", 0)
-    with pytest.raises(Refuted, match="SealJournal: its records were up to 61 s old"):
-        triggers(resources, {"SealJournal": [1_000, 61_000]})
-    with pytest.raises(Refuted, match="PublishEvents: no age of its records"):
-        triggers(resources, {"PublishEvents": []})
-    resources.clear()
-    with pytest.raises(Refuted, match="readers of the table's stream: is 1, and should be 2"):
-        triggers(resources, readers=("PublishEvents",))
-
-
 def canary(
     resources: dict[str, str], weights: list[int], version: str = TEXT, status: str = "UPDATE_COMPLETE"
 ) -> str:
@@ -168,24 +111,6 @@ def canary(
         describe_state_machine=lambda **asked: {"definition": texts[asked["stateMachineArn"]]},
     )
     return deployed.canary(run_on(client))
-
-
-def test_an_alias_has_all_starts_on_the_newest_version(resources: dict[str, str]) -> None:
-    assert canary(resources, [100]) == "1 aliases, each with all starts on the newest version"
-
-
-def test_without_an_alias_there_is_no_canary(resources: dict[str, str]) -> None:
-    with pytest.raises(NotApplicable, match="canary_percent is 0"):
-        deployed.canary(run_on(None))
-
-
-def test_an_unfinished_or_rolled_back_canary_is_refuted(resources: dict[str, str]) -> None:
-    with pytest.raises(Refuted, match=r"is \[90, 10\], and should be \[100\]"):
-        canary(resources, [90, 10])
-    with pytest.raises(Refuted, match="its version is not the machine as deployed"):
-        canary(resources, [100], version="an earlier one")
-    with pytest.raises(Refuted, match="was rolled back: UPDATE_ROLLBACK_COMPLETE"):
-        canary(resources, [100], status="UPDATE_ROLLBACK_COMPLETE")
 
 
 PROVEN = {"conserved": True, "rows": 12, "faults": [], "unproven": []}
@@ -208,52 +133,15 @@ def proof(resources: dict[str, str], *answers: Any) -> str:
     return deployed.proof(run_on(SimpleNamespace(invoke=invoke)))
 
 
-def test_the_proof_is_run_again_while_the_table_moves(resources: dict[str, str]) -> None:
-    assert proof(resources, MOVING, PROVEN).startswith("12 rows are conserved")
+def locked(answer: dict[str, Any] | str) -> str:
+    """Check the lock of an object, of which S3 tells this retention or error."""
 
+    def told(**asked: str) -> Any:
+        if isinstance(answer, str):
+            raise client_error("GetObjectRetention", answer)
+        return {"Retention": answer}
 
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [
-        ((FAULTY,), "ACCOUNT#a: is 1 short"),
-        ((MOVING,) * 3, "ACCOUNT#a: moves"),
-        (({"errorType": "MemoryError", "errorMessage": "none left"},), "MemoryError: none left"),
-    ],
-)
-def test_a_proof_that_proves_nothing_is_refuted(
-    resources: dict[str, str], answers: tuple[Any, ...], why: str
-) -> None:
-    with pytest.raises(Refuted, match=why):
-        proof(resources, *answers)
-
-
-def test_a_table_too_large_to_wait_for_is_not_applicable(resources: dict[str, str]) -> None:
-    with pytest.raises(NotApplicable, match="too large"):
-        proof(resources, ReadTimeoutError(endpoint_url="lambda"))
-
-
-def test_a_sealed_object_has_to_be_locked() -> None:
-    until = datetime(3027, 12, 29, tzinfo=UTC)
-    lock = {"Retention": {"Mode": "COMPLIANCE", "RetainUntilDate": until}}
-    client = SimpleNamespace(get_object_retention=lambda **asked: lock)
-    assert deployed._locked(run_on(client, JournalBucket="b"), "n") == "locked by COMPLIANCE until 3027-12-29"
-
-
-def test_unlocked_objects_are_refuted_and_denied_looks_prove_nothing() -> None:
-    def locked(code: str) -> str:
-        def lacks(**asked: str) -> Any:
-            raise client_error("GetObjectRetention", code)
-
-        return deployed._locked(run_on(SimpleNamespace(get_object_retention=lacks), JournalBucket="b"), "n")
-
-    with pytest.raises(Refuted, match="n: is not locked: NoSuchObjectLockConfiguration"):
-        locked("NoSuchObjectLockConfiguration")
-    with pytest.raises(ClientError, match="AccessDenied"):
-        locked("AccessDenied")
-    over = {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": datetime(2026, 11, 1, tzinfo=UTC)}}
-    client = SimpleNamespace(get_object_retention=lambda **asked: over)
-    with pytest.raises(Refuted, match="n: its lock has ended on 2026-11-01"):
-        deployed._locked(run_on(client, JournalBucket="b"), "n")
+    return deployed._locked(run_on(SimpleNamespace(get_object_retention=told), JournalBucket="b"), "n")
 
 
 class Starts:
@@ -279,20 +167,97 @@ class Starts:
 
 
 def same_start(monkeypatch: pytest.MonkeyPatch, client: Starts) -> str:
+    """Start a payment twice."""
     monkeypatch.setattr(Run, "account", lambda run, name, deposit=0: name)
     monkeypatch.setattr(Run, "request", lambda run, name, *parties: {"key": f"k-{len(client.started)}"})
     monkeypatch.setattr(Run, "at_rest", lambda run, key: SimpleNamespace(status="SETTLED"))
     return payments.same_start(run_on(client, SettlementStandardArn=MACHINE))
 
 
-def test_the_same_start_is_the_same_execution(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "was the same execution" in same_start(monkeypatch, Starts(again=""))
+Found = dict[str, str]
+YEARS = {"Mode": "COMPLIANCE", "RetainUntilDate": datetime(3027, 12, 29, tzinfo=UTC)}
+OVER = {"Mode": "GOVERNANCE", "RetainUntilDate": datetime(2026, 11, 1, tzinfo=UTC)}
+TRIGGERS = (
+    "3 triggers are enabled, and have no problem;"
+    " 2 readers of the stream, records at most 2.5 s old; queues: 2 in StartDeadLetter"
+)
 
 
-@pytest.mark.parametrize("again", [None, "another-arn"])
-def test_another_answer_to_the_same_start_is_refuted(
-    monkeypatch: pytest.MonkeyPatch, again: str | None
+@pytest.mark.parametrize(
+    ("check", "evidence"),
+    [
+        (lambda found: judged(Definitions()), "3 definitions are valid"),
+        (triggers, TRIGGERS),
+        (lambda found: canary(found, [100]), "1 aliases, each with all starts on the newest version"),
+        (lambda found: proof(found, MOVING, PROVEN), "12 rows are conserved"),
+        (lambda found: locked(YEARS), "locked by COMPLIANCE until 3027-12-29"),
+    ],
+)
+def test_a_sound_deployment_is_proven(resources: Found, check: Callable[[Found], str], evidence: str) -> None:
+    assert check(resources).startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        (lambda found: judged(Definitions(valid="FAIL")), "judged no such state: is FAIL"),
+        (lambda found: judged(Definitions(broken="OK")), "judged without a word: is OK"),
+        (lambda found: triggers(found, State="Disabled"), "PublishEvents: its state: is Disabled"),
+        (lambda found: triggers(found, LastProcessingResult="PROBLEM: Function call failed"), "call failed"),
+        (lambda found: triggers(found, {"SealJournal": [1, 61_000]}), "SealJournal: .* were up to 61 s old"),
+        (lambda found: triggers(found, {"PublishEvents": []}), "PublishEvents: no age of its records"),
+        (lambda found: triggers(found, readers=("SealJournal",)), "stream: is 1, and should be 2"),
+        (lambda found: canary(found, [90, 10]), r"is \[90, 10\], and should be \[100\]"),
+        (lambda found: canary(found, [100], version="earlier"), "version is not the machine as deployed"),
+        (lambda found: canary(found, [100], status="UPDATE_ROLLBACK_COMPLETE"), "was rolled back: UPDATE_RO"),
+        (lambda found: proof(found, FAULTY), "ACCOUNT#a: is 1 short"),
+        (lambda found: proof(found, *[MOVING] * 3), "ACCOUNT#a: moves"),
+        (
+            lambda found: proof(found, {"errorType": "MemoryError", "errorMessage": "none"}),
+            "MemoryError: none",
+        ),
+        (lambda found: locked(OVER), "n: its lock has ended on 2026-11-01"),
+        (lambda found: locked("NoSuchObjectLockConfiguration"), "n: is not locked: NoSuchObjectLockConf"),
+    ],
+)
+def test_an_unsound_deployment_is_refuted_with_the_reason(
+    resources: Found, monkeypatch: pytest.MonkeyPatch, check: Callable[[Found], str], why: str
 ) -> None:
+    monkeypatch.setattr(deployed, "AGES_SECONDS_MAX", 0)
+
+    with pytest.raises(Refuted, match=why):
+        check(resources)
+
+
+@pytest.mark.parametrize(
+    ("check", "failure", "why"),
+    [
+        (lambda found: deployed.canary(run_on(None)), NotApplicable, "canary_percent is 0"),
+        (lambda found: proof(found, ReadTimeoutError(endpoint_url="lambda")), NotApplicable, "too large"),
+        (lambda found: locked("AccessDenied"), ClientError, "AccessDenied"),
+    ],
+)
+def test_what_cannot_be_asked_proves_and_refutes_nothing(
+    resources: Found, check: Callable[[Found], str], failure: type[Exception], why: str
+) -> None:
+    with pytest.raises(failure, match=why):
+        check(resources)
+
+
+def test_the_definitions_are_asked_of_the_machines_behind_their_aliases() -> None:
+    client = Definitions()
+    judged(client)
+
+    assert client.asked == [MACHINE] * 3
+
+
+@pytest.mark.parametrize(("again", "is_same"), [("", True), (None, False), ("another-arn", False)])
+def test_the_same_start_must_be_the_same_execution(
+    monkeypatch: pytest.MonkeyPatch, again: str | None, is_same: bool
+) -> None:
+    if is_same:
+        assert "was the same execution" in same_start(monkeypatch, Starts(again))
+        return
     with pytest.raises(Refuted, match=r"the same start again: is (ExecutionAlreadyExists|another-arn)"):
         same_start(monkeypatch, Starts(again))
 

@@ -2,11 +2,9 @@
 
 import json
 from threading import Lock
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle.acceptance import payments, runner
 from settle.acceptance.checks import CHECKS
@@ -17,8 +15,7 @@ from settle.door import Answer
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import DoorThrottled
 from settle.settlements.start import Ended
-from settle.stack import Stack
-from settlement.core.model.command import command
+from tests.settle.acceptance.stage import stage
 from tests.unit import states
 from tests.world.step_functions import client_error
 
@@ -81,23 +78,12 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> Any:
             "payer": DEPOSIT - AMOUNT if is_settled else has_left,
             "payee": (NET if is_settled else 0) if has_got is None else has_got,
         }
-        client = StepFunctions(*ends)
         outputs = {"SettlementExpressArn": "express", "SettlementStandardArn": "standard"}
-        stack = SimpleNamespace(
-            name="settlement-test",
-            endpoint_url=None,
-            outputs=outputs,
-            config=SimpleNamespace(
-                currencies={"EUR": 2}, party_names="optional", scheduled_fee=lambda amount: AMOUNT - NET
-            ),
-            client=lambda service, attempts=5: client,
-            command=lambda verb, *words, **options: command(verb, *words, **options, stack="settlement-test"),
-        )
         monkeypatch.setattr(Run, "parties", lambda run, name: ("payer", "payee"))
         monkeypatch.setattr(Run, "rested", lambda run, key: state)
         monkeypatch.setattr(Run, "balance", lambda run, account: balances[account])
         (check,) = (one for one in CHECKS if one.name == "twins")
-        return runner.judge(check, Run(cast(Stack, stack)))
+        return runner.judge(check, Run(stage(StepFunctions(*ends), outputs=outputs)))
 
     return judged
 
@@ -179,10 +165,6 @@ def test_a_run_with_a_throttled_check_has_not_passed(twins: Any) -> None:
     assert (report.refuted, report.passed) == ([], False)
 
 
-def throttled_call() -> ClientError:
-    return client_error("GetExecutionHistory", "ThrottlingException")
-
-
 def wrapped() -> CommandFailed:
     failed = CommandFailed(Exit.FAILED, "its outcome is unknown")
     failed.__cause__ = client_error("StartSyncExecution", "ExecutionLimitExceeded")
@@ -192,7 +174,7 @@ def wrapped() -> CommandFailed:
 @pytest.mark.parametrize(
     ("failure", "quota"),
     [
-        (throttled_call(), "the quota of GetExecutionHistory"),
+        (client_error("GetExecutionHistory", "ThrottlingException"), "the quota of GetExecutionHistory"),
         (wrapped(), "Step Functions: "),
         (Throttled("10 of 64", "a quota"), "a quota"),
         (DoorThrottled(Exit.FAILED, "deposit: HTTP 429"), "API Gateway: "),
@@ -202,8 +184,7 @@ def test_a_throttled_check_names_the_quota_and_its_command(failure: Exception, q
     def prove(run: Run) -> str:
         raise failure
 
-    told = SimpleNamespace(command=lambda verb, **options: command(verb, **options, stack="settlement-test"))
-    run = Run(cast(Stack, told))
+    run = Run(stage())
     result = runner.judge(Check("limbo", prove), run)
 
     assert result.verdict is Verdict.THROTTLED
@@ -226,7 +207,7 @@ def test_a_payment_that_lambda_throttles_is_not_refuted(
     monkeypatch.setattr("settle.acceptance.run.start", lambda *_: ended)
 
     with pytest.raises(Throttled, match=r"k: (SettlementStalled|KycUnavailable): .*TooManyRequests"):
-        Run(cast(Stack, None)).send({"key": "k"})
+        Run(stage()).send({"key": "k"})
 
 
 def test_a_payment_that_is_reversed_for_throttling_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +215,7 @@ def test_a_payment_that_is_reversed_for_throttling_is_not_refuted(monkeypatch: p
     monkeypatch.setattr(Run, "rested", lambda run, key: states.state(status="COMPENSATED", failure=failure))
 
     with pytest.raises(Throttled, match=r"k: KycUnavailable: kyc \(Lambda"):
-        Run(cast(Stack, None)).at_rest("k")
+        Run(stage()).at_rest("k")
 
 
 def test_an_api_that_throttles_is_not_refuted() -> None:

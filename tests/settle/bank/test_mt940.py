@@ -206,24 +206,12 @@ WRONG: list[tuple[bytes, str]] = [
     (written(MOVEMENT, **{"25": ""}), "line 1, :20:: field :25: is missing in its statement"),
     (written(MOVEMENT, **{"28C": ""}), "line 1, :20:: field :28: is missing in its statement"),
     (written(MOVEMENT, **{"62M": "C261127EUR1048,20"}), "line 7, :62M:: must appear once"),
-    (
-        written(MOVEMENT, **{"60F": "C261126EUR1000.00"}),
-        "line 4, :60F:: is 'C261126EUR1000.00'; must be a balance",
-    ),
-    (
-        written(MOVEMENT, **{"60F": "C261326EUR1000,00"}),
-        "line 4, :60F:: is 'C261326EUR1000,00', which is no field",
-    ),
-    (
-        written(MOVEMENT, **{"60F": "C261126USD1000,00"}),
-        "line 4, :60F:: currency 'USD' must be one of the stage",
-    ),
+    (written(MOVEMENT, **{"60F": "C261126EUR1000.00"}), "line 4, :60F:: is 'C261126EUR1000.00'; must be a"),
+    (written(MOVEMENT, **{"60F": "C261326EUR1000,00"}), "line 4, :60F:: is 'C261326EUR1000,00', which is no"),
+    (written(MOVEMENT, **{"60F": "C261126USD1000,00"}), "line 4, :60F:: currency 'USD' must be one of the"),
     (written(MOVEMENT, **{"60F": "", "60": "C261126EUR1,"}), "line 4, :60:: must be :60F: or :60M:"),
     (written(MOVEMENT, closing="C261127JPY1048,"), "line 6, :62F:: is in JPY, and :60: in EUR"),
-    (
-        written(MOVEMENT, closing="C261127EUR1048,21"),
-        "line 6, :62F:: is 1048.21; :60: and its 1 lines make 1048.20",
-    ),
+    (written(MOVEMENT, closing="C261127EUR1048,21"), "line 6, :62F:: is 1048.21; :60: and its 1 lines"),
     (written(), "line 5, :62F:: is 1048.20; :60: and its 0 lines make 1000.00"),
     (
         written(MOVEMENT, **{"60F": "", "60M": "C261126EUR1000,00", "28C": "117"}),
@@ -231,15 +219,9 @@ WRONG: list[tuple[bytes, str]] = [
     ),
     (written(":61:261127C48.20NTRFE-1\n"), "line 5, :61:: is '261127C48.20NTRFE-1'; must be a line such as"),
     (written(":61:261127C48,20\n"), "line 5, :61:: is '261127C48,20'; must be a line such as"),
-    (
-        written(":61:261127X48,20NTRFE-1\n"),
-        "line 5, :61:: is '261127X48,20NTRFE-1', which is no field of MT940",
-    ),
+    (written(":61:261127X48,20NTRFE-1\n"), "line 5, :61:: is '261127X48,20NTRFE-1', which is no field of"),
     (written(":61:261127C4,8,20NTRFE-1\n"), "line 5, :61:: is '261127C4,8,20NTRFE-1', which is no field"),
-    (
-        written(":61:2611271131C48,20NTRFE-1\n"),
-        "line 5, :61:: is '2611271131C48,20NTRFE-1', which is no field",
-    ),
+    (written(":61:2611271131C48,20NTRFE-1\n"), "line 5, :61:: is '2611271131C48,20NTRFE-1', which is no"),
     (written(":61:261127C48,205NTRFE-1\n"), "line 5, :61:: '48.205' must be a decimal string with at most 2"),
 ]
 

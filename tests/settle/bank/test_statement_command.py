@@ -32,17 +32,9 @@ def booked(desk: Desk, command: Command) -> Desk:
         ("deposit", "bob", "70.00", "INV-8"),
         ("withdraw", "alice", "20.00", "PAY-1"),
     ):
-        moved = (
-            "--currency",
-            "EUR",
-            "--reference",
-            reference,
-            "--reason",
-            "r",
-            "--key",
-            f"{order}-{reference}-0001",
-        )
-        assert command("account", order, account, amount, *moved)[0] == Exit.FINE
+        moved = ("--currency", "EUR", "--reference", reference, "--reason", "r")
+        key = f"{order}-{reference}-0001"
+        assert command("account", order, account, amount, *moved, "--key", key)[0] == Exit.FINE
     return desk
 
 
@@ -66,10 +58,7 @@ def test_a_right_statement_agrees_to_the_cent(booked: Desk, command: Command, wr
     code, found = compared(command, written(), "--matched")
 
     assert (code, found["agrees"], found["findings"], found["matched"]) == (Exit.FINE, True, [], 4)
-    assert (
-        found["currencies"]["EUR"] | {"day": DAY, "bank": "620.00", "books": "620.00"}
-        == found["currencies"]["EUR"]
-    )
+    assert {"day": DAY, "bank": "620.00", "books": "620.00"}.items() <= found["currencies"]["EUR"].items()
     assert [pair["order"]["reference"] for pair in found["pairs"]] != []
     assert found["files"][0]["lines"] == 4
 
@@ -148,10 +137,7 @@ def test_an_order_that_may_still_come_is_open(booked: Desk, command: Command, wr
 def test_an_unreadable_order_is_named_and_nothing_agrees(
     booked: Desk, command: Command, written: Written, spoil: dict[str, Any]
 ) -> None:
-    key = keys.order("deposit-INV-7-0001")
-    row = booked.ledger.row(key)
-    assert row is not None
-    booked.ledger.put(row | spoil)
+    booked.alter(keys.order("deposit-INV-7-0001"), **spoil)
 
     code, found = compared(command, written())
 

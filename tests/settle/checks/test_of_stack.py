@@ -76,9 +76,7 @@ def test_a_payment_that_no_request_has_claimed_is_named(waiting: Desk, command: 
 
 
 def test_malformed_rows_are_named(waiting: Desk, command: Command) -> None:
-    row = waiting.ledger.row(keys.evidence(KEY, "check:limits"))
-    assert row
-    waiting.ledger.put(row | {"decision": ["APPROVED"], "reason": {}})
+    waiting.alter(keys.evidence(KEY, "check:limits"), decision=["APPROVED"], reason={})
     code, _, err = command("check", "status", KEY)
     assert (code, "is no str" in err) == (Exit.FAILED, True)
 

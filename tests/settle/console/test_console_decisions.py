@@ -1,20 +1,13 @@
-from dataclasses import replace
-from datetime import timedelta
-from types import SimpleNamespace
-
 import pytest
 
-from handlers import _dependencies
 from settle.console.allowed import KNOWN_SECONDS, Allowed
 from settle.door import Answer
 from settle.orders import partial_reversal
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from tests.settle.desk import ADA, GRACE, Desk
 from tests.settle.reports.test_report import texts
-from tests.settle.visitor import Sts, Visitor, hidden, writes_nothing
+from tests.settle.visitor import Sts, Visitor, hidden
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 DECIDE = f"/settlements/{KEY}/decide"
 REASON = "agreed with finance"
@@ -28,14 +21,6 @@ def visitor(desk: Desk) -> Visitor:
     return Visitor(desk).enter()
 
 
-@pytest.fixture
-def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setitem(desk.stack.__dict__, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW + timedelta(hours=1)))
-
-
 def as_person(desk: Desk, arn: str) -> Visitor:
     """Return a console of the person with this AWS identity."""
     desk.stack.clients["sts"], desk.door.by = Sts(arn), arn
@@ -47,7 +32,7 @@ def given(desk: Desk) -> list[str]:
 
 
 def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk, visitor: Visitor) -> None:
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         page = visitor.page(DECIDE)
         weighed = visitor.page(f"{DECIDE}/write-off?verb=resolve")
 
@@ -63,7 +48,7 @@ def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk, visitor: V
     path = f"{DECIDE}/write-off"
     weighed = visitor.page(f"{path}?verb=resolve")
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         asked = visitor.submit(weighed, path, reason=REASON)
         before = given(desk)
     done = visitor.submit(asked.text, path)
@@ -100,7 +85,7 @@ def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk, visitor: Vis
     shown = visitor.page(f"{DECIDE}/write-off?verb=resolve")
     visitor.submit(visitor.page(f"{DECIDE}/retry?verb=resolve"), f"{DECIDE}/retry", reason="first")
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         asked = visitor.submit(shown, f"{DECIDE}/write-off", reason=REASON)
         late = visitor.submit(asked.text, f"{DECIDE}/write-off")
 
@@ -125,26 +110,12 @@ def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk, visitor: Vis
 def test_a_wrong_field_is_named_and_nothing_is_written(
     desk: Desk, visitor: Visitor, fields: dict[str, str], words: str
 ) -> None:
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         answer = visitor.send(f"{DECIDE}/write-off", **(FORM | fields))
 
     assert answer.status_code == 400
     assert words in texts(answer.text)
     assert given(desk) == []
-
-
-def test_a_hostile_reason_is_text_from_form_to_report(desk: Desk, visitor: Visitor) -> None:
-    reason = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}"
-
-    asked = visitor.submit(
-        visitor.page(f"{DECIDE}/complete?verb=resolve"), f"{DECIDE}/complete", reason=reason
-    )
-    visitor.send(f"{DECIDE}/complete", **{**hidden(asked.text), "reason": reason})
-
-    for page in (asked.text, visitor.page(f"/settlements/{KEY}"), visitor.page("/search?by=")):
-        assert reason in texts(page)
-        assert "<script" not in page
-    assert desk.entry("resolve:1")["reason"] == reason
 
 
 @pytest.mark.usefixtures("two_persons")
@@ -200,7 +171,7 @@ def test_a_proposal_replaced_in_the_meantime_is_not_approved(desk: Desk) -> None
     ada.submit(ada.page(f"{DECIDE}/write-off?verb=propose"), f"{DECIDE}/write-off", reason="another")
     grace = as_person(desk, GRACE)
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         late = grace.send(f"/settlements/{KEY}/approve", **(hidden(asked) | {"csrf": grace.session.csrf}))
 
     assert late.status_code == 409
@@ -236,7 +207,7 @@ def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: py
     visitor = Visitor(desk).enter()
 
     page = visitor.page(DECIDE)
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         forced = visitor.send(f"{DECIDE}/write-off", **FORM)
 
     assert f"{DECIDE}/retry?verb=resolve" in page
@@ -268,7 +239,7 @@ def test_the_door_is_asked_once_for_a_while(desk: Desk) -> None:
     allowed = Allowed(desk.stack, lambda: now[0])
     desk.door.given.clear()
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         allowed.of(["write-off", "retry", "write-off"])
         allowed.of(["write-off"])
         now[0] = KNOWN_SECONDS + 1

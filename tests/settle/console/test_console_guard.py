@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from settle.console import guard, session
 from settle.console.session import Session
 from tests.settle.desk import Desk
-from tests.settle.visitor import ORIGIN, PORT, Visitor, writes_nothing
+from tests.settle.visitor import ORIGIN, PORT, Visitor
 from tests.world.constants import KEY
 
 DECIDE = f"/settlements/{KEY}/decide"
@@ -132,7 +132,7 @@ def test_a_request_from_elsewhere_is_refused_and_writes_nothing(
     desk.stuck()
     visitor = Visitor(desk).enter()
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         read = visitor.get("/", **headers)
         ordered = visitor.send(f"{DECIDE}/write-off", headers, **WRITE_OFF)
 
@@ -146,7 +146,7 @@ def test_a_form_without_an_origin_is_refused(desk: Desk) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         answer = visitor.client.post(f"{DECIDE}/write-off", data={"csrf": visitor.session.csrf} | WRITE_OFF)
 
     assert answer.status_code == 403
@@ -157,7 +157,7 @@ def test_a_foreign_form_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> 
     desk.stuck()
     visitor = Visitor(desk).enter()
 
-    with writes_nothing(desk):
+    with desk.writes_nothing():
         answers = [
             visitor.send(path, csrf=csrf, **WRITE_OFF)
             for path in (f"{DECIDE}/write-off", f"/settlements/{KEY}/approve", "/end")

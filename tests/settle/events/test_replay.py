@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from settle import instants
-from settle.door import Answer
 from settle.events import replay as replaying
 from settle.settlements import in_flight
 from settlement.aws import functions as _functions
@@ -98,15 +97,6 @@ def test_an_ambiguous_command_is_refused_before_anything_is_sent(
     assert command("events", "replay", *arguments)[0] == 2
 
     assert not replays(paid)
-
-
-def test_a_failed_order_says_so_and_may_be_repeated(paid: Desk, bus: Bus, command: Command) -> None:
-    paid.door.answering = Answer(503, {"error": "StartUnavailable", "message": "replay: down"})
-
-    code, _, said = command("events", "replay", KEY)
-
-    assert code == 1
-    assert "replay: not carried out, or not known to be: StartUnavailable: replay: down" in said
 
 
 def test_an_order_has_a_bounded_number_of_settlements() -> None:

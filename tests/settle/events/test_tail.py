@@ -12,9 +12,10 @@ from moto.events.models import EventPattern
 from settle import stack
 from settle.events import tail
 from settlement.core.model.state import SettlementState
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.unit import states
 from tests.unit.contracts import EVENT, SCHEMAS
+from tests.world.step_functions import client_error
 
 SETTLED: dict[str, Any] = SCHEMAS[EVENT]["examples"][0]
 HELD = SETTLED | {
@@ -146,10 +147,7 @@ def test_a_json_event_equals_the_event_on_the_bus(
 def test_a_command_that_is_interrupted_leaves_nothing(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(tail, "_events", interrupted)
+    monkeypatch.setattr(tail, "_events", raising(KeyboardInterrupt))
 
     assert settle("events", "tail")[0] == 0
 
@@ -174,15 +172,11 @@ def test_a_denied_caller_gets_one_line_and_leaves_nothing(
 ) -> None:
     client = account.client("events")
 
-    def denied(**_: Any) -> Any:
-        raise client.exceptions.ClientError(
-            {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "PutRule"
-        )
+    def reached(found: stack.Stack, service: str, attempts: int = 5) -> Any:
+        return client if service == "events" else found.session.client(service)
 
-    monkeypatch.setattr(client, "put_rule", denied)
-    monkeypatch.setattr(
-        stack.Stack, "client", lambda self, service, attempts=5: client if service == "events" else SQS(self)
-    )
+    monkeypatch.setattr(client, "put_rule", raising(client_error("PutRule", "AccessDeniedException")))
+    monkeypatch.setattr(stack.Stack, "client", reached)
 
     code, out, said = settle("events", "tail")
 
@@ -190,7 +184,3 @@ def test_a_denied_caller_gets_one_line_and_leaves_nothing(
     assert "PutRule" in said
     assert len(said.splitlines()) == 1
     assert left(account) == ([], [])
-
-
-def SQS(found: stack.Stack) -> Any:  # noqa: N802
-    return found.session.client("sqs")

@@ -76,9 +76,7 @@ CLOSED_AGAIN = [*OPEN, {"fails": False, "after": 37}]
 HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
     ([SUCCEED], told("CLOSED")),
     ([FAIL] * 2, told("CLOSED", failures=2, last_failure=at(2))),
-    ([FAIL, FAIL, SUCCEED], told("CLOSED", failures=1, last_failure=at(2))),
     (OPEN, told("OPEN", since=at(3), failures=3, last_failure=at(3))),
-    ([*OPEN, FAIL], told("OPEN", since=at(3), failures=3, last_failure=at(3))),
     (
         [*OPEN, {"fails": True, "after": 37}],
         told("OPEN", since=at(40), failures=3, last_failure=at(40), last_probe=at(40)),
@@ -87,10 +85,6 @@ HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
     (
         [*CLOSED_AGAIN, {"fails": True, "after": 6}],
         told("CLOSED", since=at(40), failures=1, last_failure=at(46), last_probe=at(40)),
-    ),
-    (
-        [*CLOSED_AGAIN, {"fails": True, "after": 6}, FAIL, FAIL],
-        told("OPEN", since=at(48), failures=3, last_failure=at(48), last_probe=at(40)),
     ),
 ]
 

@@ -12,11 +12,11 @@ import psutil
 import pytest
 import urllib3
 
-from settle.exit_codes import CommandFailed, Exit
+from settle.exit_codes import Exit
 from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, state
 from settle.local.record import Running
 from settlement.kyc.webhook_signature import verify
-from tests.settle.conftest import Starts
+from tests.settle.conftest import Starts, failing, fake_cdk
 from tests.settle.test_embedded_aws import recorded as content_of
 from tests.settle.test_embedded_aws import silent, write
 from tests.settle.wire import PAYMENT, Receiver
@@ -38,8 +38,7 @@ OUTPUTS = {
     "KycSigningArn": "signing-arn",
     "KycWebhookUrl": "https://abc123.lambda-url.eu-west-1.on.aws/",
 }
-FAKE_CDK = """#!/bin/sh
-printf '%s\\n' "$@" > {told}
+FAKE_CDK = """printf '%s\\n' "$@" > {told}
 echo '{{"settlement-local": {outputs}}}' > {home}/embedded/outputs.json
 """
 
@@ -192,10 +191,8 @@ def test_a_failed_up_stops_only_its_own_provider(
 def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:
     running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
 
-    with pytest.raises(CommandFailed, match=f"{running.kyc_port} is taken .* `settle local down`") as refused:
+    with failing(Exit.CONFLICT, f"{running.kyc_port} is taken .* `settle local down`"):
         embedded_aws.up(silent)
-
-    assert refused.value.code == Exit.CONFLICT
     assert providers() == []
 
 
@@ -204,20 +201,16 @@ def test_a_provider_that_does_not_start_fails_the_command(
 ) -> None:
     monkeypatch.setattr(kyc_provider, "START_SECONDS_MAX", -1)
 
-    with pytest.raises(CommandFailed, match="the simulated KYC provider did not start") as failed:
+    with failing(Exit.FAILED, "the simulated KYC provider did not start"):
         embedded_aws.up(silent)
-
-    assert failed.value.code == Exit.FAILED
 
 
 def test_a_deployment_gets_the_address_of_its_provider(
     starts: Starts, receiver: Receiver, home: Path, project: Path
 ) -> None:
     outdated = recorded(starts, receiver, sources="of another day")
-    cdk, told = project / "node_modules" / ".bin" / "cdk", home / "told"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(FAKE_CDK.format(told=told, home=home, outputs=json.dumps(OUTPUTS)))
-    cdk.chmod(0o755)
+    told = home / "told"
+    fake_cdk(project, FAKE_CDK.format(told=told, home=home, outputs=json.dumps(OUTPUTS)))
 
     running = embedded_aws.up(silent)
 

@@ -19,13 +19,13 @@ from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.core.model.layout import parts_of
 from settlement.core.model.timestamps import timestamp
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import GRACE, Desk, call
 from tests.world.environment import NOW
 from tests.world.orders import request
 from tests.world.step_functions import client_error
 
-NAME, STACK = PARTS.name, "under-test"
+NAME = PARTS.name
 PAID = [f"order-2026-00030{number}" for number in range(4)]
 FORWARD, BACK = Direction.FORWARD, Direction.BACK
 
@@ -33,13 +33,11 @@ FORWARD, BACK = Direction.FORWARD, Direction.BACK
 class Clock:
     def __init__(self) -> None:
         self.at = NOW
-        self.slept: list[float] = []
 
     def now(self) -> datetime:
         return self.at
 
     def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
         self.at += timedelta(seconds=seconds)
 
 
@@ -279,10 +277,7 @@ def test_an_alarm_pauses_the_run_before_its_next_page(town: Town) -> None:
 def test_a_throttled_run_is_paused(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     client = town.desk.ledger.client
 
-    def throttled(**_: Any) -> Any:
-        raise client_error("UpdateItem", "ThrottlingException")
-
-    monkeypatch.setattr(client, "update_item", throttled)
+    monkeypatch.setattr(client, "update_item", raising(client_error("UpdateItem", "ThrottlingException")))
     paused = town.run()
     monkeypatch.undo()
 
@@ -432,13 +427,13 @@ def test_a_runner_continues_with_a_new_session_after_expiry(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = list[int]()
+    expired, denied = (
+        raising(client_error("DescribeAlarms", code)) for code in ("ExpiredToken", "AccessDenied")
+    )
 
     def means(*_: Any) -> Means:
         sessions.append(len(sessions))
         return replace(town.means, alarm=expired if len(sessions) == 1 else lambda: None)
-
-    def expired() -> None:
-        raise client_error("DescribeAlarms", "ExpiredToken")
 
     monkeypatch.setattr(reach, "means", means)
 
@@ -448,7 +443,3 @@ def test_a_runner_continues_with_a_new_session_after_expiry(
     monkeypatch.setattr(reach, "means", lambda *_: replace(town.means, alarm=denied))
     with pytest.raises(ClientError, match="AccessDenied"):
         reach.run(town.desk.stack, PARTS, BACK, 100, lambda _: None)
-
-
-def denied() -> None:
-    raise client_error("DescribeAlarms", "AccessDenied")

@@ -1,19 +1,15 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from settle import instants
 from settle.accounts import accounts
 from settle.exit_codes import Exit
 from settle.orders import audit, partial_reversal, resolution, reversal
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.settlements import index
 from settlement.accounts.order import OrderKind
@@ -33,7 +29,6 @@ SINCE = ("--since", "2026-11-20T00:00:00Z")
 @pytest.fixture(autouse=True)
 def _at_a_later_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instants, "now", lambda: LATER)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 def told(desk: Desk, since: datetime = NOW, until: datetime = LATER, by: str | None = None) -> list[Any]:
@@ -103,11 +98,8 @@ def test_a_whole_and_a_partial_reversal_show_their_own_amounts(desk: Desk) -> No
     ]
 
 
-def test_a_decision_of_two_names_both_and_lists_each_move(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
+@pytest.mark.usefixtures("two_persons")
+def test_a_decision_of_two_names_both_and_lists_each_move(desk: Desk) -> None:
     desk.stuck()
     shown = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, REASON)
     desk.door.by = GRACE

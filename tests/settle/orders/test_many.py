@@ -3,25 +3,20 @@ import re
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import _dependencies
 from settle import order
 from settle.accounts import accounts
 from settle.door import Answer
 from settle.exit_codes import Exit
 from settle.orders import many
 from settle.orders import many_output as output
-from settle.orders import proposal as proposals
 from settle.settlements import follow
 from settlement.core.model.errors import IdempotencyConflict
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import ADA, GRACE, REASON, Desk
-from tests.world.environment import NOW
 
 ONE, TWO, THREE, HELD = (f"order-many-{name}" for name in ("0000001", "0000002", "0000003", "hold-01"))
 OF_BOB = ("--account", "bob")
@@ -33,7 +28,6 @@ RETRY = ("limbo", "resolve", "retry", *OF_BOB, "--reason", REASON)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "_POLL_SECONDS", 0)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 @pytest.fixture
@@ -300,15 +294,6 @@ def test_failures_in_a_row_stop_it(stuck: Desk, command: Command, told: str) -> 
     assert "3 orders in a row have failed" in err
 
 
-def test_one_failure_stops_no_other_case(stuck: Desk, command: Command, told: str) -> None:
-    answers(stuck, BUSY, ONE)
-    code, results, _ = ordered(command, told)
-
-    assert code == Exit.FAILED
-    assert "StoreUnavailable" in results[ONE]
-    assert (results[TWO], results[THREE]) == ("COMPENSATED", "COMPENSATED")
-
-
 def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command, told: str) -> None:
     stuck.machines.runs = False
 
@@ -324,10 +309,7 @@ def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
     stuck.machines.runs = False
     monkeypatch.setattr(follow, "FOLLOW_SECONDS_MAX", 60)
 
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", interrupted)
+    monkeypatch.setattr(time, "sleep", raising(KeyboardInterrupt))
 
     code, results, err = ordered(command, told)
 
@@ -337,11 +319,7 @@ def test_ctrl_c_during_the_wait_reports_all_orders_as_given(
 
 
 @pytest.fixture
-def together(stuck: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A stage that needs two persons for a write-off."""
-    config = replace(_dependencies.config, approvals={"write-off": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    stuck.stack.__dict__["config"] = config
+def together(stuck: Desk, two_persons: None) -> Desk:
     return stuck
 
 
@@ -441,10 +419,7 @@ def test_results_that_cannot_be_written_are_on_standard_error(
 ) -> None:
     seen = shown(command, *WRITE_OFF)["seen"]
 
-    def full(lines: object, as_json: bool) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(output, "results", full)
+    monkeypatch.setattr(output, "results", raising(OSError(28, "No space left on device")))
     code, _, err = command(*WRITE_OFF, "--seen", seen)
 
     assert (code, statuses(stuck, ONE, TWO, THREE)) == (Exit.FAILED, ["COMPENSATED"] * 3)

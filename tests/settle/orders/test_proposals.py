@@ -1,31 +1,22 @@
 import shlex
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handlers import _dependencies
-from settle.exit_codes import CommandFailed, Exit
+from settle.exit_codes import Exit
 from settle.orders import limbo, resolution
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.settlements import settlement
 from settlement.core.ledger import keys
 from settlement.core.model.orders import Decision
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, failing
 from tests.settle.desk import ADA, GRACE, REASON, Desk
 from tests.world.constants import KEY
-from tests.world.environment import NOW
 
 WRITE_OFF = Decision.WRITE_OFF
 
 
-@pytest.fixture(autouse=True)
-def _two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
+pytestmark = pytest.mark.usefixtures("two_persons")
 
 
 @pytest.fixture
@@ -38,9 +29,8 @@ def proposed(desk: Desk) -> dict[str, Any]:
 
 
 def refused(code: Exit, told: str, command: object, *given: object) -> None:
-    with pytest.raises(CommandFailed, match=told) as failed:
+    with failing(code, told):
         command(*given)  # type: ignore[operator]
-    assert failed.value.code == code
 
 
 def test_one_proposes_another_approves_and_the_outcome_is_told(desk: Desk) -> None:
@@ -78,12 +68,10 @@ def test_the_printed_command_approves_only_what_was_shown(
     printed = shlex.split(proposed["command"])[1:]
     altered = printed.copy()
     altered[altered.index(option) + 1] = other
-    before = desk.ledger.rows()
-
-    code, _, error = command(*altered)
+    with desk.writes_nothing():
+        code, _, error = command(*altered)
 
     assert (code, f"ProposalRefused: {option[2:]}: " in " ".join(error.split())) == (Exit.CONFLICT, True)
-    assert desk.ledger.rows() == before
     code, _, error = command(*printed)
     assert (code, error, desk.row()["status"]) == (Exit.FINE, "", "COMPENSATED")
 
@@ -94,9 +82,7 @@ def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command
     printed = proposal.propose(desk.stack, KEY, WRITE_OFF, "1.00")["command"]
     words = shlex.split(printed)[1:]
     digest = words[words.index("--digest") + 1]
-    row = desk.ledger.row(keys.proposal(KEY))
-    assert row is not None
-    desk.ledger.put(row | {"seen": digest[:12] + "0" * 52, "reason": "47.00"})
+    desk.alter(keys.proposal(KEY), seen=digest[:12] + "0" * 52, reason="47.00")
     desk.door.by = GRACE
 
     code, _, error = command(*words)
@@ -133,10 +119,3 @@ def test_what_is_withdrawn_is_shown_no_more(desk: Desk, proposed: dict[str, Any]
     assert "proposal" not in limbo.show(desk.stack, KEY)
     desk.door.by = GRACE
     refused(Exit.CONFLICT, "it is WITHDRAWN", proposal.approve, desk.stack, KEY, proposed)
-
-
-def test_nothing_proposed_is_nothing_to_approve(desk: Desk) -> None:
-    desk.stuck()
-
-    shown = {"decision": "write-off", "case": 1, "amount": "47.72", "digest": "0" * 64}
-    refused(Exit.CONFLICT, "no proposal to write-off", proposal.approve, desk.stack, KEY, shown)

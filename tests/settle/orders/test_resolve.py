@@ -12,12 +12,12 @@ from settlement.core.ledger import keys
 from settlement.core.model.orders import TEXT_LENGTH_MAX, Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, REASON, Desk
-from tests.settle.test_settlement import compensated, held, settled, stuck
+from tests.settle.test_settlement import stuck
+from tests.settle.ways import begun, rejected, settled
 from tests.world.constants import KEY, WIRE
 
 RETRY, WRITE_OFF, COMPLETE = Decision
 UNREADABLE = ["", " ", "\t", "one\ntwo", "one\r", "\u2028", "x" * (TEXT_LENGTH_MAX + 1), "\ud800"]
-GONE = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"]
 
 
 def resolve(
@@ -55,75 +55,6 @@ def test_the_waiting_execution_carries_out_and_reports_the_decision(
     assert desk.entry("resolve:1")["by"] == ADA
 
 
-def token_refused(desk: Desk, code: str) -> None:
-    desk.refuse("send_task_success", code)
-
-
-def execution_unknown(desk: Desk, code: str) -> None:
-    desk.executions.clear()
-
-
-def execution_aborted(desk: Desk, code: str) -> None:
-    desk.executions[0].abort()
-    desk.machines.before = lambda operation: (
-        operation != "send_task_success" or pytest.fail("its token is used")
-    )
-
-
-def no_execution_waits_yet(desk: Desk, code: str) -> None:
-    desk.ledger.delete(keys.waiting(KEY))
-
-
-def an_earlier_case_waits(desk: Desk, code: str) -> None:
-    """The row outlives its case: another case's execution must not get this decision."""
-    waiting = desk.ledger.row(keys.waiting(KEY))
-    assert waiting
-    desk.ledger.put(waiting | {"case": 0})
-
-
-@pytest.mark.parametrize(
-    ("lose", "code"),
-    [
-        *((token_refused, code) for code in GONE),
-        (execution_unknown, ""),
-        (execution_aborted, ""),
-        (no_execution_waits_yet, ""),
-        (an_earlier_case_waits, ""),
-    ],
-)
-def test_without_a_waiting_execution_a_new_one_carries_it_out(
-    desk: Desk, lose: Callable[[Desk, str], None], code: str
-) -> None:
-    desk.stuck()
-    lose(desk, code)
-
-    outcome = resolve(desk)
-
-    assert (outcome["status"], desk.machines.sent) == ("COMPENSATED", [])
-    assert desk.orders == [{"settlement": WIRE, "order": "resolve:1"}]
-    assert desk.executions[-1].name.startswith(f"{KEY}-resolve-")
-
-
-@pytest.mark.parametrize(
-    ("operation", "code"),
-    [("describe_execution", "AccessDeniedException"), ("send_task_success", "InvalidOutput")],
-)
-def test_after_another_error_the_same_command_wakes_the_execution(
-    desk: Desk, operation: str, code: str
-) -> None:
-    desk.stuck()
-    desk.refuse(operation, code)
-
-    with pytest.raises(CommandFailed, match=r"write-off: not carried out, or not known to be: Start") as told:
-        resolve(desk)
-
-    assert told.value.code is Exit.FAILED
-    assert (desk.orders, desk.row()["status"]) == ([], "COMPENSATING")
-    desk.machines.failing.clear()
-    assert resolve(desk)["status"] == "COMPENSATED"
-    assert (desk.orders, desk.machines.sent) == ([], [{"case": 1}])
-
-
 def test_a_repeated_decision_is_followed_and_another_is_a_conflict(desk: Desk) -> None:
     desk.stuck()
     first = resolve(desk)
@@ -137,36 +68,12 @@ def test_a_repeated_decision_is_followed_and_another_is_a_conflict(desk: Desk) -
         assert refused(desk, decision, reason) == (Exit.CONFLICT, conflict)
 
 
-@pytest.mark.parametrize("then_decides_again", [False, True], ids=["once", "and decides the next case too"])
-def test_a_command_that_another_decision_overtakes_reports_that_decision(
-    desk: Desk, then_decides_again: bool
-) -> None:
-    """Another person decides between the command's read and its order."""
-    desk.stuck()
-
-    send = desk.door.send
-
-    def overtaken(decision: str, order: dict[str, Any]) -> Answer:
-        desk.door.send = send  # type: ignore[method-assign]
-        resolve(desk, RETRY, "bob has paid in")
-        if then_decides_again:
-            resolve(desk, COMPLETE, "bob has not", case=2)
-        return send(decision, order)
-
-    desk.door.send = overtaken  # type: ignore[method-assign]
-
-    with pytest.raises(CommandFailed, match=r"case 1 was decided otherwise: retry at ") as told:
-        resolve(desk)
-
-    assert told.value.code is Exit.CONFLICT
-
-
 @pytest.mark.parametrize(
     ("make", "case", "why"),
     [
-        (held, None, "is PROCESSING, not in LIMBO"),
+        (begun, None, "is PROCESSING, not in LIMBO"),
         (settled, None, "is SETTLED, not in LIMBO"),
-        (compensated, None, "is COMPENSATED, not in LIMBO"),
+        (rejected, None, "is COMPENSATED, not in LIMBO"),
         (stuck, 2, "is LIMBO, and has no case 2"),
     ],
 )
@@ -186,16 +93,6 @@ def test_a_malformed_reason_or_case_is_refused_before_any_request(desk: Desk) ->
         assert (code, told.startswith(message), told.isprintable()) == (Exit.USAGE, True, True)
     assert [refused(desk, case=case)[0] for case in (0, -1)] == [Exit.USAGE] * 2
     assert len(desk.door.given) == given
-
-
-def test_the_longest_reason_goes_on_record_as_it_is(desk: Desk) -> None:
-    desk.stuck()
-    reason = ("[/bold] ä " * TEXT_LENGTH_MAX)[: TEXT_LENGTH_MAX - 1] + "."
-
-    resolve(desk, reason=reason)
-
-    entry = desk.entry("resolve:1")
-    assert (entry["reason"], entry["by"], entry["decision"]) == (reason, ADA, "write-off")
 
 
 @pytest.mark.parametrize("step", ["hold", "nothing"])

@@ -59,13 +59,6 @@ def test_an_empty_table_is_conserved() -> None:
     assert reconcile([], nothing_to_look_at).conserved
 
 
-def test_the_circuit_has_nothing_to_do_with_money(book: Book) -> None:
-    circuit = {"pk": "CIRCUIT", "sk": "kyc", "state": "OPEN", "failure_count": 5, "opened_at": 1}
-    before = reconcile(book.rows, nothing_to_look_at)
-
-    assert reconcile([*book.rows, circuit], nothing_to_look_at) == before
-
-
 def test_a_row_of_an_unknown_kind_is_not_proven(book: Book) -> None:
     """A newer layout's row may concern money."""
     findings = reconcile([*book.rows, {"pk": "TOKEN#1", "sk": "TOKEN"}], nothing_to_look_at)

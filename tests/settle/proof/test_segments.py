@@ -1,6 +1,10 @@
+"""`settle reconcile`: its processes, its second looks, and what it names."""
+
+import json
 import multiprocessing
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
@@ -9,7 +13,9 @@ import boto3
 import pytest
 
 from handlers import _dependencies
+from infra import kyc_config
 from settle.exit_codes import CommandFailed, Exit
+from settle.output import progress
 from settle.proof import segments
 from settle.stack import Place, Stack
 from settlement.core.ledger import keys
@@ -17,9 +23,9 @@ from settlement.core.store.dynamodb import Store
 from settlement.proof import CutOff, Difference, Look, Retention, Stage, Watch, second_look, table_scan
 from settlement.proof.facts import BalanceFacts, EntryFacts, SweepFacts
 from settlement.proof.pages import Part
-from settlement.proof.watch import READING
+from settlement.proof.watch import READING, looking_again
 from settlement.retention.expiry import EXPIRES
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.world.constants import KEY
 from tests.world.environment import NOW
@@ -182,11 +188,8 @@ def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: 
 
     monkeypatch.setattr(segments.Reader, "__enter__", entered)
 
-    def interrupted(phase: str, done: int) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        segments.check(stack, 2, interrupted)
+        segments.check(stack, 2, raising(KeyboardInterrupt))
 
     assert [one.process.is_alive() for one in begun] == [False, False]
 
@@ -257,3 +260,90 @@ def test_facts_come_in_batches_and_only_the_last_ends_them(
     ours.close()
     worker.join()
     assert found == {EntryFacts: 3, BalanceFacts: 3, SweepFacts: 0}
+
+
+# Cut off during a second look
+
+
+WHY = "no time is left"
+
+
+@pytest.fixture
+def wrong(desk: Desk) -> Desk:
+    """A settled payment with a wrong escrow, and a payer with a wrong balance: accounts are judged last."""
+    desk.pay()
+    desk.alter(escrow=5)
+    desk.alter(keys.account("alice"), available=1)
+    return desk
+
+
+def cut_off(phase: str, done: int) -> None:
+    """Cut off only the second look at an account."""
+    if phase == looking_again("ACCOUNT"):
+        raise CutOff(WHY)
+
+
+def test_the_command_names_the_unproven_account_and_earlier_faults(
+    wrong: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def counting(estimates: object) -> Iterator[Any]:
+        yield cut_off
+
+    monkeypatch.setattr(progress, "counting", counting)
+
+    code, out, _ = command("reconcile")
+
+    assert code == Exit.FAILED
+    lines = out.splitlines()
+    assert any(line.startswith(f"FAULT SETTLEMENT#{KEY}: ") for line in lines)
+    assert f"UNPROVEN ACCOUNT#alice: its second look was cut off: {WHY}" in lines
+    assert not any("FAULT ACCOUNT#alice" in line for line in lines)
+    assert any(line.startswith("UNPROVEN the table: cut off after ") for line in lines)
+
+
+def test_second_looks_by_several_processes_have_the_same_watch(wrong: Desk, stack: Stack) -> None:
+    findings = segments.check(stack, 2, cut_off)
+
+    named = [one.partition(":")[0] for one in findings.unproven]
+    assert (named, findings.cut_off) == (["ACCOUNT#alice", "the table"], WHY)
+    assert {one.partition(":")[0] for one in findings.faults} == {f"SETTLEMENT#{KEY}"}
+
+
+# Listed ahead
+
+
+FAR = "2036-11-20T12:00:00.000Z"
+NAMED = f"SETTLEMENT#{KEY}: recovery's next look is at {FAR}"
+
+
+@pytest.fixture
+def hidden(desk: Desk) -> Desk:
+    desk.pay(until="hold")
+    desk.alter(deadline_at=FAR, gsi1sk=FAR)
+    return desk
+
+
+@pytest.mark.parametrize("segments", ["1", "2"])
+def test_a_held_payment_listed_ahead_is_named(
+    hidden: Desk, command: Command, stack: Stack, monkeypatch: pytest.MonkeyPatch, segments: str
+) -> None:
+    monkeypatch.setattr("settle.stack.find", lambda name: stack)
+
+    code, out, _ = command("reconcile", "--segments", segments)
+    as_json = json.loads(command("reconcile", "--segments", segments, "--json")[1])
+
+    assert (code, f"LISTED AHEAD {NAMED}" in out.splitlines()) == (Exit.FINE, True)
+    assert (as_json["conserved"], as_json["listed_ahead"]) == (True, [NAMED])
+
+
+def test_a_review_on_the_row_hides_no_payment_listed_ahead(hidden: Desk, command: Command) -> None:
+    hidden.alter(review="ver_1", in_flight_since=FAR)
+
+    assert json.loads(command("reconcile", "--json")[1])["listed_ahead"] == [NAMED]
+
+
+def test_the_longest_allowed_review_is_not_listed_ahead() -> None:
+    longest = kyc_config._BOUNDS["review_seconds"][1]
+
+    assert table_scan.REVIEW_LISTED_AHEAD_MAX.total_seconds() == longest + 3600

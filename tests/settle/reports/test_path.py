@@ -18,13 +18,6 @@ from tests.statemachines.definitions import DEFINITIONS, states, targets
 from tests.world.constants import KEY
 from tests.world.picture import after
 
-each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-
-
-def walks(desk: Desk) -> list[Walk]:
-    row = desk.row()
-    return path.walks(SettlementState.from_row(row), journal.read(desk.stack.store, row).evidence)
-
 
 def entered(desk: Desk, machine: str) -> list[str]:
     """Return the states that the payment's executions entered, and the next one."""
@@ -38,24 +31,17 @@ def shown(found: list[Walk], machine: str) -> list[str]:
     return [visit.state for walk in found if walk.machine == machine for visit in walk.visits]
 
 
-@each_way
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> None:
-    """A claimed key shows its first state: no execution exists yet."""
-    way(desk)
-    first = {"settlement": ["HoldFunds"]} if way is claimed else {}
+    """Each committed step is on it with its time, and only an unfinished settlement has a position.
 
-    found = walks(desk)
-
-    for machine in DEFINITIONS:
-        assert shown(found, machine) == entered(desk, machine) + first.get(machine, [])
-
-
-@each_way
-def test_each_committed_step_is_on_the_path_with_its_time(desk: Desk, way: Way) -> None:
-    """A write-off commits no reversal: losses cover it, and the path shows the decision."""
+    A claimed key shows its first state: no execution exists yet. A write-off commits no reversal: losses
+    cover it, and the path shows the decision.
+    """
     way(desk)
     state = SettlementState.from_row(desk.row())
     evidence = journal.read(desk.stack.store, desk.row()).evidence
+    first = {"settlement": ["HoldFunds"]} if way is claimed else {}
     covered = {row["posted_at"] for row in evidence if row.get("decision") == "write-off"}
     slots = {step.slot: state.steps[step] for step in Step if step in state.steps}
     slots |= {
@@ -64,26 +50,24 @@ def test_each_committed_step_is_on_the_path_with_its_time(desk: Desk, way: Way) 
         if step in state.steps and step in state.reversed and state.reversed[step] not in covered
     }
 
-    committed = [visit for walk in walks(desk) for visit in walk.visits if visit.mark is Mark.COMMITTED]
+    walks = path.walks(state, evidence)
 
+    for machine in DEFINITIONS:
+        assert shown(walks, machine) == entered(desk, machine) + first.get(machine, [])
+    follows_the_definition(walks)
+    visits = [visit for walk in walks for visit in walk.visits]
+    committed = [visit for visit in visits if visit.mark is Mark.COMMITTED]
     told = {visit.proof: visit.at for visit in committed if str(visit.proof).endswith("_at")}
     assert told == slots
     decided = {row["step"] for row in evidence if row["step"].startswith(("limbo:", "resolve:"))}
     assert {visit.proof for visit in committed if ":" in str(visit.proof)} == decided
+    assert [visit.mark for visit in visits].count(Mark.HERE) == (state.status not in FINISHED)
 
 
-@each_way
-def test_a_path_follows_the_definition_with_position_only_while_unfinished(desk: Desk, way: Way) -> None:
-    way(desk)
-    state = SettlementState.from_row(desk.row())
-
-    found = walks(desk)
-
-    for walk in found:
+def follows_the_definition(walks: list[Walk]) -> None:
+    for walk in walks:
         for one, following in pairwise(walk.visits):
             assert following.state in targets(states(walk.machine)[one.state])
-    here = [visit for walk in found for visit in walk.visits if visit.mark is Mark.HERE]
-    assert len(here) == (state.status not in FINISHED)
 
 
 def rows_of(make: Callable[[Book], object]) -> tuple[SettlementState, list[Row]]:
@@ -175,6 +159,4 @@ def test_every_defined_way_is_on_a_path_or_named_untraced() -> None:
 
 @pytest.mark.parametrize("number", range(len(MADE)))
 def test_the_path_of_rows_made_by_hand_follows_the_definition(number: int) -> None:
-    for walk in path.walks(*rows_of(MADE[number])):
-        for one, following in pairwise(walk.visits):
-            assert following.state in targets(states(walk.machine)[one.state])
+    follows_the_definition(path.walks(*rows_of(MADE[number])))

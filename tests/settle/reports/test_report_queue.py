@@ -1,23 +1,19 @@
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from handlers import _dependencies
 from settle.exit_codes import Exit
-from settle.orders import proposal as proposals
 from settle.orders import proposing as proposal
 from settle.reports import queue
 from settle.reports.page import render
 from settlement.core.model.orders import Decision
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
-from tests.settle.reports.test_report import HOSTILE, local, parsed, texts
+from tests.settle.reports.test_report import local, parsed, texts
 from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.step_functions import client_error
@@ -51,13 +47,6 @@ def cloudwatch(desk: Desk) -> CloudWatch:
     desk.stack.clients["cloudwatch"] = CloudWatch()
     found: CloudWatch = desk.stack.clients["cloudwatch"]
     return found
-
-
-@pytest.fixture
-def two_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = replace(_dependencies.config, approvals={"write-off": 2, "reverse": 2})
-    monkeypatch.setattr(_dependencies, "config", config)
-    monkeypatch.setattr(proposals, "datetime", SimpleNamespace(now=lambda zone: NOW))
 
 
 def cells(text: str, caption: str) -> Iterator[list[str]]:
@@ -236,18 +225,6 @@ def test_a_long_queue_is_cut_and_says_so(desk: Desk, monkeypatch: pytest.MonkeyP
     assert "Open cases, the oldest first; there are more" in shown
     assert "in LIMBO 1+" in shown
     assert "in flight 1+" in shown
-
-
-def test_a_hostile_text_in_the_queue_is_shown_as_text(desk: Desk) -> None:
-    desk.stuck()
-    desk.alter(failure={"step": "compensate:release", "error": HOSTILE, "cause": HOSTILE})
-    desk.pay(FLYING, until="hold")
-    desk.ledger.put(desk.row(FLYING) | {"status": HOSTILE, "currency": HOSTILE, "claimed_at": HOSTILE})
-
-    root = parsed(render.queue(queue.describe(desk.stack, AT)))
-
-    assert not [one for one in root.iter() if local(one) in ("script", "img")]
-    assert "".join(root.itertext()).count("<script>alert(1)</script>") >= 3
 
 
 def test_the_page_is_written_as_queue_html(

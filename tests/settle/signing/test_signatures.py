@@ -1,23 +1,16 @@
 import json
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
-from botocore.exceptions import ClientError
 
 from settle.exit_codes import Exit
 from settle.stack import Stack
 from settlement.signing.signature import RowKeys
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
+from tests.world.step_functions import client_error
 
 LAST = "NOT JUDGED: the signatures of the rows, which show who put them"
-
-
-class Refusing:
-    """Secrets Manager that denies the person the keys."""
-
-    def get_secret_value(self, **_: Any) -> Any:
-        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue")
 
 
 def forge(desk: Desk, **attributes: str) -> str:
@@ -51,7 +44,8 @@ def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, c
 
 
 def test_a_denied_key_reader_is_told_what_to_do(desk: Desk, command: Command) -> None:
-    desk.stack.clients["secretsmanager"] = Refusing()
+    denied = raising(client_error("GetSecretValue", "AccessDeniedException"))
+    desk.stack.clients["secretsmanager"] = SimpleNamespace(get_secret_value=denied)
 
     code, out, err = command("reconcile")
 
@@ -74,15 +68,10 @@ def test_a_stack_without_row_keys_must_be_deployed_again(desk: Desk, command: Co
     )
 
 
-def test_the_keys_are_numbered_in_the_order_of_the_output() -> None:
-    class Secrets:
-        def get_secret_value(self, SecretId: str) -> Any:  # noqa: N803
-            return {"SecretString": f"of-{SecretId}"}
+def test_the_keys_are_numbered_in_the_order_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = SimpleNamespace(get_secret_value=lambda **asked: {"SecretString": f"of-{asked['SecretId']}"})
+    monkeypatch.setattr(Stack, "client", lambda stack, service: secrets)
 
-    class Reached(Stack):
-        def client(self, service: str, attempts: int = 5) -> Any:
-            return Secrets()
-
-    stack = Reached("x", {"RowKeyArns": "first second"}, session=None)
-
-    assert stack.row_keys == RowKeys({"1": b"of-first", "2": b"of-second"})
+    assert Stack("x", {"RowKeyArns": "first second"}, None).row_keys == RowKeys(
+        {"1": b"of-first", "2": b"of-second"}
+    )
