@@ -78,7 +78,7 @@ def test_a_malformed_argument_is_not_repeated_in_its_usage_error(
         assert settle(*with_argument(words, value)) == (Exit.USAGE, "", f"settle: {message}\n")
 
 
-def test_a_good_account_is_looked_up(command: Command) -> None:
+def test_a_well_formed_account_name_is_looked_up(command: Command) -> None:
     for account in ["fees:EUR", "losses:JPY", "dora", "a" * 64, "DORA.4f0b_-"]:
         message = f"settle: account: there is no {account} in under-test\n"
         assert command("account", "show", account) == (Exit.NOT_FOUND, "", message)
@@ -100,7 +100,7 @@ READING = [
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_a_row_is_shown_without_its_control_characters(
+def test_control_characters_in_a_row_are_not_printed(
     desk: Desk, command: Command, words: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
     """A row may hold any text: a provider's reason, or an attacker's."""

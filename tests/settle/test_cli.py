@@ -35,7 +35,7 @@ NEEDING_A_STACK = [
 
 
 @pytest.mark.parametrize("command", NEEDING_A_STACK, ids=" ".join)
-def test_without_embedded_aws_one_line_says_how_to_start_it(
+def test_without_an_embedded_aws_the_error_names_the_up_command(
     settle: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     for options in ((), ("--json",)) if command != ("local", "env") else ((),):
@@ -101,7 +101,7 @@ def test_a_missing_or_impossible_argument_is_a_usage_error(settle: Command, comm
     ],
     ids=str,
 )
-def test_each_command_explains_what_it_takes(
+def test_each_commands_help_explains_its_arguments(
     settle: Command, command: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     code, out, err = settle(*command, "--help")
@@ -187,7 +187,7 @@ def test_an_impossible_home_is_reported_in_one_line(
     assert err.endswith("; name a folder of yours by SETTLE_HOME\n")
 
 
-def test_the_installed_command_ends_with_the_code_and_the_line(tmp_path: Path) -> None:
+def test_the_installed_command_exits_with_its_code_and_error_line(tmp_path: Path) -> None:
     finished = subprocess.run(
         [Path(sys.executable).parent / "settle", "status", "order-2026-000101"],
         env=os.environ | {"SETTLE_HOME": str(tmp_path)},

@@ -48,17 +48,17 @@ def completed(line: str, shell: str = "bash") -> str:
         ("limbo approve pay", ["payout-7"]),
     ],
 )
-def test_keys_of_limbo_and_decisions_are_offered(
+def test_completion_offers_keys_of_limbo_and_decisions(
     asked: list[str | None], line: str, offered: list[str]
 ) -> None:
     assert completed(f"settle {line}").split() == offered
 
 
-def test_a_capable_shell_shows_the_amount_at_risk(asked: list[str | None]) -> None:
+def test_completion_in_zsh_shows_the_amount_at_risk(asked: list[str | None]) -> None:
     assert '"payout-7":"950 JPY, AccountNotFound"' in completed("settle limbo show ", shell="zsh")
 
 
-def test_the_stack_before_the_key_is_asked(asked: list[str | None]) -> None:
+def test_completion_asks_the_stack_named_before_the_key(asked: list[str | None]) -> None:
     completed("settle limbo show --stack settlement-prod pay")
     completed("settle limbo show pay")
 
@@ -68,7 +68,7 @@ def test_the_stack_before_the_key_is_asked(asked: list[str | None]) -> None:
 @pytest.mark.parametrize(
     "failure", [CommandFailed(Exit.NOT_FOUND, "no such stack"), OSError("no network"), ValueError("a row")]
 )
-def test_a_stack_that_gives_no_answer_offers_nothing(
+def test_completion_offers_nothing_if_the_stack_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     monkeypatch.setattr(stack, "find", raising(failure))
@@ -77,7 +77,7 @@ def test_a_stack_that_gives_no_answer_offers_nothing(
     assert completed("settle limbo resolve ").split() == DECISIONS
 
 
-def test_a_queue_of_thousands_is_cut(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_of_a_long_queue_is_cut(asked: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
     many = [CASES[0] | {"key": f"payout-{number}"} for number in range(CASES_MAX * 2)]
     monkeypatch.setattr(limbo, "open_cases", lambda target, limit: (many[:limit], True))
 

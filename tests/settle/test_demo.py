@@ -39,7 +39,7 @@ def settled(**outcome: object) -> Settled:
         ),
     ],
 )
-def test_each_line_of_the_demo_tells_how_it_ended(
+def test_each_line_of_the_demo_shows_how_its_payment_ended(
     capsys: pytest.CaptureFixture[str], one: Settled, ending: str
 ) -> None:
     report._settlements(describe([one], COSTS))
@@ -51,7 +51,7 @@ def test_each_line_of_the_demo_tells_how_it_ended(
     assert (line.split()[-2:] == ["5", "26+0.5"]) is (one.ended.execution in COSTS)
 
 
-def test_the_demo_ends_with_commands_only_for_a_settled_payment(
+def test_the_demo_suggests_commands_only_for_a_settled_payment(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     refused = Settled(Machine.EXPRESS, REQUEST | {"key": "order-0"}, Ended("order-0", "e", None, "X", "y"))
@@ -87,7 +87,7 @@ def test_the_last_line_of_a_proof_is_its_verdict(
 
 
 @pytest.mark.parametrize(("conserved", "verdict"), [(True, "conserved"), (False, "NOT CONSERVED")])
-def test_each_outage_payment_is_a_line_before_the_final_verdict(
+def test_the_demo_prints_a_line_for_each_outage_payment(
     capsys: pytest.CaptureFixture[str], conserved: bool, verdict: str
 ) -> None:
     fails = {
@@ -126,7 +126,7 @@ def walked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, A
 
 
 @pytest.mark.parametrize(("walk", "code"), [("", Exit.FINE), ("limbo", Exit.FAILED), ("outage", Exit.FAILED)])
-def test_a_lossy_walk_fails_the_demo_with_one_json_value(
+def test_the_demo_fails_if_a_walk_loses_money(
     command: Command, walked: dict[str, dict[str, Any]], walk: str, code: Exit
 ) -> None:
     walked[walk] = {"conserved": False}

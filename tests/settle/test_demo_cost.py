@@ -78,7 +78,7 @@ def test_each_call_counts_once_with_its_write_or_read_units(lines: list[str], fo
     assert costs({"HoldFunds": lines}) == {"an-execution": found}
 
 
-def test_each_execution_has_its_own_sums_over_all_functions() -> None:
+def test_each_executions_cost_is_summed_over_all_functions() -> None:
     found = costs(
         {
             "HoldFunds": [line(transact_write_items=6), line("another", put_item=3)],
@@ -92,7 +92,7 @@ def test_each_execution_has_its_own_sums_over_all_functions() -> None:
     }
 
 
-def test_log_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_waits_for_late_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = {"HoldFunds": [line(put_item=3)]}
     late: Iterator[Callable[[], object]] = iter([list, lambda: logs["HoldFunds"].append(line(put_item=3))])
     clock = SimpleNamespace(sleep=lambda seconds: next(late, list)())

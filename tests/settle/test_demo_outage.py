@@ -84,7 +84,7 @@ def test_an_outage_that_does_not_end_fails_the_demo(
         walk()
 
 
-def test_a_cut_off_walk_still_brings_the_provider_back(
+def test_an_interrupted_outage_walk_restores_the_provider(
     walk: Walk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(*_: object) -> None:

@@ -40,7 +40,7 @@ def left(stack: Stack) -> tuple[list[Any], list[Any]]:
     return subscriptions, stack.client("sqs").list_queues().get("QueueUrls", [])
 
 
-def test_an_alert_is_received_unchanged_and_others_are_skipped(stack: Stack) -> None:
+def test_the_pager_receives_the_wanted_alert_and_skips_others(stack: Stack) -> None:
     with stuck_reversal.pager(stack) as receive:
         publish(stack, ALERT)
         publish(stack, NOTICE, "InformationTopicArn")
@@ -50,7 +50,7 @@ def test_an_alert_is_received_unchanged_and_others_are_skipped(stack: Stack) -> 
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_no_queue_stays_subscribed(stack: Stack, fails: bool) -> None:
+def test_the_pager_leaves_no_queue_subscribed(stack: Stack, fails: bool) -> None:
     with suppress(ConnectionError), stuck_reversal.pager(stack):
         assert [len(there) for there in left(stack)] == [2, 1]
         if fails:
@@ -75,7 +75,7 @@ class Denying:
 
 
 @pytest.mark.parametrize("denied", [{"unsubscribe"}, {"delete_queue"}, {"unsubscribe", "delete_queue"}])
-def test_a_denied_clean_up_is_told_and_changes_nothing(
+def test_a_denied_clean_up_is_reported(
     stack: Stack, denied: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack.client = lambda service: Denying(service, denied)  # type: ignore[method-assign,misc,assignment]

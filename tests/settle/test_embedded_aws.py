@@ -70,7 +70,7 @@ def rename(path: Path) -> None:
         *((name, rewrite, False) for name in IGNORED),
     ],
 )
-def test_a_deployment_follows_each_change_of_its_sources_only(
+def test_only_a_change_of_the_sources_deploys_again(
     project: Path, name: str, alter: Callable[[Path], object], is_deployed_again: bool
 ) -> None:
     before = deployment.digest()
@@ -98,7 +98,7 @@ def test_a_deployment_follows_each_change_of_its_sources_only(
         b'{"pid": 100000000000000000000, "port": 1, "kyc_port": 2}',
     ],
 )
-def test_a_bad_record_counts_as_not_running_and_is_removed(home: Path, content: bytes | None) -> None:
+def test_an_invalid_state_file_counts_as_not_running(home: Path, content: bytes | None) -> None:
     if content is not None:
         write(content)
 
@@ -107,7 +107,7 @@ def test_a_bad_record_counts_as_not_running_and_is_removed(home: Path, content: 
     assert not state.STATE.exists()
 
 
-def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> None:
+def test_a_state_file_of_another_version_counts_as_not_running(starts: Starts) -> None:
     write(recorded(starts("ministack"), created=1.0))
 
     assert presence.running() is None
@@ -117,7 +117,7 @@ def test_a_record_of_another_version_counts_as_not_running(starts: Starts) -> No
     ("is_a_zombie", "left_behind"),
     [(True, None), (False, None), (False, "awslambdaric"), (True, "settle.local.kyc_simulator")],
 )
-def test_an_ended_server_is_not_running_and_its_leftovers_stop(
+def test_down_stops_the_leftovers_of_a_server_that_ended(
     starts: Starts, is_a_zombie: bool, left_behind: str | None
 ) -> None:
     ended = starts("ministack", code="print(flush=True)")
@@ -134,7 +134,7 @@ def test_an_ended_server_is_not_running_and_its_leftovers_stop(
     assert not state.STATE.exists()
 
 
-def test_a_process_is_asked_politely_before_it_is_killed(
+def test_a_process_is_terminated_before_it_is_killed(
     starts: Starts, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "STOP_SECONDS_MAX", 0.5)
@@ -188,7 +188,7 @@ def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts,
     assert not state.STATE.exists()
 
 
-def test_a_killed_command_s_cdk_ends_with_its_synthesis(starts: Starts, home: Path) -> None:
+def test_stopping_a_killed_commands_cdk_also_stops_its_synthesis(starts: Starts, home: Path) -> None:
     """It works in the app's folder, and would write into the next deployment's output."""
     synthesise = "import subprocess; subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)"
     options = ("deploy", "-o", str(state.SCRATCH / "cdk.out"))
@@ -214,7 +214,7 @@ def test_a_process_that_reads_our_files_elsewhere_is_left(starts: Starts, home: 
     [({"TableName": "t"}, True), ({}, False)],
     ids=["up", "the app is not on it yet"],
 )
-def test_an_answering_embedded_aws_runs_once_it_has_the_app(
+def test_an_answering_embedded_aws_runs_only_with_the_app_deployed(
     starts: Starts, outputs: dict[str, str], found: bool
 ) -> None:
     server = starts("ministack")
@@ -236,7 +236,7 @@ class Busy:
         return self.asked > self.silent
 
 
-def test_an_embedded_aws_that_is_busy_is_waited_for(
+def test_the_command_waits_for_a_busy_embedded_aws(
     starts: Starts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server, busy = starts("ministack"), Busy(silent=3)
@@ -250,7 +250,7 @@ def test_an_embedded_aws_that_is_busy_is_waited_for(
     assert capsys.readouterr() == ("", told)
 
 
-def test_a_silent_embedded_aws_counts_as_busy_not_as_absent(
+def test_a_silent_embedded_aws_is_reported_as_busy(
     starts: Starts, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(recorded(starts("ministack")))
@@ -265,7 +265,7 @@ def test_a_silent_embedded_aws_counts_as_busy_not_as_absent(
         assert "settle local up" not in err
 
 
-def test_an_embedded_aws_ending_during_the_wait_is_not_running(
+def test_an_embedded_aws_ending_during_the_wait_counts_as_stopped(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = starts("ministack")
@@ -280,7 +280,7 @@ def test_an_embedded_aws_ending_during_the_wait_is_not_running(
     assert presence.running() is None
 
 
-def test_the_embedded_aws_environment_is_printed_for_a_shell(starts: Starts, settle: Command) -> None:
+def test_local_env_prints_variables_quoted_for_a_shell(starts: Starts, settle: Command) -> None:
     outputs = {"TableName": "t", "SettlementExpressArn": "arn:express", "StartQueueUrl": "http://queue/a b"}
     write(recorded(starts("ministack"), port=4566, outputs=outputs))
 
@@ -311,7 +311,7 @@ def test_a_port_that_another_process_has_taken_is_named(home: Path) -> None:
     assert presence.running() is None
 
 
-def test_irremovable_files_do_not_stop_up_from_starting(
+def test_up_starts_although_old_files_cannot_be_removed(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CDK whose `up` was killed keeps writing into the folder being removed."""

@@ -29,7 +29,7 @@ def arn(name: str, machine: str = STANDARD) -> str:
     return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
 
 
-def test_a_standard_owner_is_shown_with_deadline_and_next_look(desk: Desk, command: Command) -> None:
+def test_status_shows_a_standard_owner_its_deadline_and_next_look(desk: Desk, command: Command) -> None:
     claimed(desk, due=30, owner=f"{FIRST}-r2", owner_epoch=2)
     desk.machines.add(arn(f"{FIRST}-r2"))
 
@@ -47,7 +47,7 @@ def test_a_standard_owner_is_shown_with_deadline_and_next_look(desk: Desk, comma
     assert ["next_look_at", at(30)] in lines
 
 
-def test_an_aborted_reversal_of_the_real_machine_is_told(desk: Desk, command: Command) -> None:
+def test_status_shows_an_aborted_reversal(desk: Desk, command: Command) -> None:
     half = desk.half_reversed()
     runs = told(desk, KEY)["activity"]
     half.abort()
@@ -67,7 +67,7 @@ def test_an_aborted_reversal_of_the_real_machine_is_told(desk: Desk, command: Co
     ("extra", "machine"),
     [({}, STANDARD), ({"expired_at": at(1)}, COMPENSATION), ({"status": "COMPENSATING"}, COMPENSATION)],
 )
-def test_the_owner_is_sought_on_its_machine_or_presumed_express(
+def test_an_owner_unknown_to_standard_is_presumed_on_express(
     desk: Desk, extra: dict[str, Any], machine: str
 ) -> None:
     claimed(desk, due=30, owner="the-owner", **extra)
@@ -101,7 +101,9 @@ def test_a_failed_execution_query_does_not_fail_the_status(desk: Desk, code: str
         ("SUCCEEDED", f"in review until {at(86_400)}: no execution runs before the provider decides"),
     ],
 )
-def test_in_review_only_an_unended_execution_runs(desk: Desk, status: str, activity: str) -> None:
+def test_in_review_status_shows_only_an_execution_still_running(
+    desk: Desk, status: str, activity: str
+) -> None:
     claimed(desk, due=86_400, owner="the-owner", review="ver_1", deadline_at=at(86_400))
     desk.machines.add(arn("the-owner"), status)
 
@@ -137,7 +139,7 @@ def test_in_limbo_a_waiting_execution_unknown_to_aws_may_run(desk: Desk, owner: 
 
 
 @pytest.mark.parametrize("case", [0, 2])
-def test_in_limbo_the_waiter_of_another_case_is_not_shown(desk: Desk, case: int) -> None:
+def test_in_limbo_an_execution_waiting_for_another_case_is_hidden(desk: Desk, case: int) -> None:
     """The row outlives its case."""
     stuck(desk, owner="the-owner")
     waits(desk, case)
@@ -152,7 +154,7 @@ def test_in_limbo_the_waiter_of_another_case_is_not_shown(desk: Desk, case: int)
 
 
 @pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED"])
-def test_of_a_finished_settlement_step_functions_is_not_asked(desk: Desk, status: str) -> None:
+def test_the_executions_of_a_finished_settlement_are_not_described(desk: Desk, status: str) -> None:
     claimed(desk, status=status, owner="the-owner")
 
     found = told(desk)

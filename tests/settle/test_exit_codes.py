@@ -59,7 +59,7 @@ def died(desk: Desk) -> None:
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
-def test_an_answer_has_its_exit_code_as_text_or_json(
+def test_each_answer_has_its_exit_code_in_text_and_json(
     desk: Desk, command: Command, make: Make, arguments: tuple[str, ...], code: Exit, options: tuple[str, ...]
 ) -> None:
     make(desk)
@@ -136,7 +136,7 @@ def test_the_cause_of_a_stuck_reversal_is_printed_verbatim(desk: Desk, command: 
     assert squeezed(shown[1]).count(squeezed(NASTY)) == 2
 
 
-def test_the_status_says_whether_and_why_to_try_again(desk: Desk, command: Command) -> None:
+def test_status_says_whether_it_is_safe_to_retry(desk: Desk, command: Command) -> None:
     desk.pay(until="hold")
 
     _, out, _ = command("status", KEY)

@@ -33,7 +33,7 @@ def test_exactly_the_errors_of_code_and_machines_are_explained() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_page_of_an_explanation_is_there_with_its_section(name: str) -> None:
+def test_the_page_that_an_explanation_names_exists(name: str) -> None:
     file, _, section = EVERY[name].page.partition("#")
 
     headings = re.findall(r"^#+ (.+)$", (PROJECT / "docs" / file).read_text(), re.MULTILINE)
@@ -43,7 +43,7 @@ def test_the_page_of_an_explanation_is_there_with_its_section(name: str) -> None
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_an_explanation_says_what_it_means_and_who_acts(settle: Command, name: str) -> None:
+def test_an_explanation_states_meaning_and_who_must_act(settle: Command, name: str) -> None:
     code, out, err = settle("explain", name.lower(), "--json")
 
     told = json.loads(out)
@@ -68,7 +68,7 @@ def test_a_new_key_is_advised_only_for_an_ended_payment() -> None:
     assert unguarded == [WRITTEN["IdempotencyConflict"]["act"]], "a key with other content is another payment"
 
 
-def test_a_person_reads_it_line_by_line_without_a_stack(settle: Command) -> None:
+def test_an_explanation_is_printed_line_by_line_without_a_stack(settle: Command) -> None:
     code, out, err = settle("explain", "StoreUnavailable")
 
     assert (code, err) == (Exit.FINE, "")
@@ -86,7 +86,7 @@ def test_a_person_reads_it_line_by_line_without_a_stack(settle: Command) -> None
         ("x" * 5_000, "docs/reference/errors.md has all names"),
     ],
 )
-def test_an_unknown_name_is_one_short_line_with_a_hint(settle: Command, name: str, hint: str) -> None:
+def test_an_unknown_error_name_gets_one_line_and_a_hint(settle: Command, name: str, hint: str) -> None:
     code, out, err = settle("explain", name)
 
     assert (code, out, len(err.splitlines())) == (Exit.NOT_FOUND, "", 1)

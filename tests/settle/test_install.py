@@ -13,7 +13,7 @@ PROGRAM = PROJECT / "tools" / "install.py"
 WORK = "import time; print('working on it', flush=True); time.sleep({})"
 
 
-def test_a_long_installation_tells_its_last_line_and_its_time(
+def test_a_long_installation_shows_its_progress_and_duration(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(install, "TELL_EVERY_SECONDS", 0.2)
@@ -40,7 +40,7 @@ def test_a_program_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture
     assert "no-such-program" in capsys.readouterr().err
 
 
-def test_an_installation_ends_with_the_pipe_that_it_writes_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_stops_if_its_output_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(text: str) -> None:
         if text != "Packages ...":
             raise BrokenPipeError
@@ -57,7 +57,7 @@ def test_an_installation_ends_with_the_pipe_that_it_writes_to(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_installation_ends_at_once_with_all_its_processes(ending: signal.Signals) -> None:
+def test_an_interrupted_installation_stops_all_its_processes(ending: signal.Signals) -> None:
     spawn = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WORK.format(600)!r}])"
     with subprocess.Popen(
         [sys.executable, PROGRAM, "Packages", sys.executable, "-c", spawn],

@@ -20,7 +20,7 @@ from tests.world.environment import NOW
         ("2026-11-20T09:30:00.123456Z", datetime(2026, 11, 20, 9, 30, 0, 123456, tzinfo=UTC)),
     ],
 )
-def test_an_instant_or_an_age_is_understood(text: str, meant: datetime) -> None:
+def test_a_time_or_an_age_is_parsed(text: str, meant: datetime) -> None:
     found = instants.parse(text, NOW)
 
     assert (found, found.tzinfo) == (meant, UTC)
@@ -42,7 +42,7 @@ def test_an_invalid_instant_or_age_is_refused_with_examples(text: str) -> None:
     assert "such as 2026-11-20T09:30:00Z, its offset included, or an age such as 90m" in str(told.value)
 
 
-def test_an_instant_in_the_future_is_refused_at_any_offset() -> None:
+def test_a_future_time_is_refused_whatever_its_offset() -> None:
     later = (NOW + timedelta(milliseconds=1)).astimezone(timezone(timedelta(hours=-9)))
 
     assert instants.parse(NOW.isoformat(), NOW) == NOW
@@ -65,7 +65,7 @@ def test_an_instant_in_the_future_is_refused_at_any_offset() -> None:
         (-7_260, "in 2h 1m"),
     ],
 )
-def test_a_distance_is_told_in_its_two_greatest_units(seconds: int, text: str) -> None:
+def test_an_age_is_shown_in_its_two_greatest_units(seconds: int, text: str) -> None:
     assert instants.distance((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
 
 
@@ -82,5 +82,5 @@ def test_a_distance_is_told_in_its_two_greatest_units(seconds: int, text: str) -
         (86_460, "1 d"),
     ],
 )
-def test_a_lapse_is_shown_in_units_readable_at_a_glance(seconds: float, text: str) -> None:
+def test_a_duration_is_shown_in_readable_units(seconds: float, text: str) -> None:
     assert instants.lapse(seconds) == text

@@ -63,7 +63,7 @@ def keys(found: index.Found) -> list[str]:
     return [ledger_keys.subject(row)[1] for row in found.rows]
 
 
-def test_the_settlement_due_first_is_first_whatever_its_shard(desk: Desk) -> None:
+def test_the_list_is_ordered_by_due_time_across_all_shards(desk: Desk) -> None:
     due = {number: (number * 37) % 20 for number in range(1, 20)}
     shards = {claimed(desk, number, due=seconds)["gsi1pk"] for number, seconds in due.items()}
     assert len(shards) == ledger_keys.IN_FLIGHT_SHARDS
@@ -75,7 +75,7 @@ def test_the_settlement_due_first_is_first_whatever_its_shard(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize(("limit", "more"), [(1, True), (29, True), (30, False)])
-def test_a_limited_list_is_read_in_batches_and_announces_more(
+def test_a_limited_list_says_that_there_are_more(
     desk: Desk, client: Client, monkeypatch: pytest.MonkeyPatch, limit: int, more: bool
 ) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 2)
@@ -103,7 +103,7 @@ def test_a_limited_list_reads_no_more_than_needed(
 
 
 @pytest.mark.parametrize("status", ["SETTLED", "REJECTED", "COMPENSATED", "LIMBO"])
-def test_a_settlement_ended_after_listing_gives_way_to_the_next(desk: Desk, status: str) -> None:
+def test_a_settlement_that_ended_after_listing_is_skipped(desk: Desk, status: str) -> None:
     claimed(desk, 1, due=1, status=status)
     claimed(desk, 2, due=2)
     claimed(desk, 3, due=3, status="COMPENSATING")
@@ -113,7 +113,7 @@ def test_a_settlement_ended_after_listing_gives_way_to_the_next(desk: Desk, stat
 
 
 @pytest.mark.parametrize("behind", [key_of(2), key_of(1)], ids=["gone", "moved"])
-def test_a_row_vanishing_or_moving_is_shown_at_most_once(
+def test_a_row_that_moves_during_the_read_is_shown_once(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, behind: str
 ) -> None:
     """DynamoDB refuses to read a row twice in one call."""
@@ -165,7 +165,7 @@ REVIEW: dict[str, Any] = {
     ],
     ids=["claimed", "set in motion again", "in review", "a currency that the stage has given up"],
 )
-def test_an_in_flight_line_shows_progress_owner_and_recovery_look(
+def test_a_listed_settlement_shows_steps_owner_and_next_look(
     desk: Desk, extra: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     progress: dict[str, Any] = {"owner_epoch": 2, "owner": "an-execution"}
@@ -181,7 +181,7 @@ def test_an_in_flight_line_shows_progress_owner_and_recovery_look(
     assert line.keys() - {"unreadable"} == fields
 
 
-def test_a_since_line_shows_the_times_of_claim_and_end(desk: Desk) -> None:
+def test_list_since_shows_the_times_of_claim_and_end(desk: Desk) -> None:
     ended = in_flight.describe_claimed(desk.stack, finished(desk, ago=5))
 
     assert (ended["key"], ended["status"], ended["amount"]) == (key_of(1), "SETTLED", "48.20")
@@ -189,7 +189,7 @@ def test_a_since_line_shows_the_times_of_claim_and_end(desk: Desk) -> None:
     assert in_flight.describe_claimed(desk.stack, claimed(desk, 2))["finished_at"] is None
 
 
-def test_limbo_is_listed_as_settle_limbo_list_has_it(desk: Desk, command: Command) -> None:
+def test_list_limbo_equals_limbo_list(desk: Desk, command: Command) -> None:
     stuck(desk, 1, since=-10)
     stuck(desk, 2, since=-20)
     claimed(desk, 3)
@@ -203,9 +203,7 @@ def test_limbo_is_listed_as_settle_limbo_list_has_it(desk: Desk, command: Comman
     ]
 
 
-def test_all_of_limbo_is_listed_however_many_batches_it_takes(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_case_of_limbo_is_listed_across_batches(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "BATCH_MAX", 2)
     for number in range(5):
         stuck(desk, number, since=number)
@@ -216,7 +214,7 @@ def test_all_of_limbo_is_listed_however_many_batches_it_takes(
     assert ([case["key"] for case in cases], more) == ([key_of(number) for number in range(4)], True)
 
 
-def test_since_lists_only_settlements_of_every_status_oldest_first(
+def test_list_since_shows_settlements_of_every_status_oldest_first(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed(desk, 1, ago=30)
@@ -234,7 +232,7 @@ def test_since_lists_only_settlements_of_every_status_oldest_first(
 
 
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_an_empty_list_is_empty_json_or_a_sentence(command: Command, which: tuple[str, ...]) -> None:
+def test_an_empty_list_prints_empty_json_or_a_sentence(command: Command, which: tuple[str, ...]) -> None:
     assert command("list", *which, "--json") == (Exit.FINE, "[]\n", "")
     code, out, err = command("list", *which)
     assert (code, err, len(out.splitlines())) == (Exit.FINE, "", 1)
@@ -242,7 +240,7 @@ def test_an_empty_list_is_empty_json_or_a_sentence(command: Command, which: tupl
 
 
 @pytest.mark.parametrize("which", [("--in-flight",), ("--limbo",), ("--since", "1h")], ids=" ".join)
-def test_standard_error_tells_the_limit_only_if_more_exist(
+def test_standard_error_mentions_the_limit_only_if_it_cut(
     desk: Desk, command: Command, which: tuple[str, ...]
 ) -> None:
     make = stuck if which == ("--limbo",) else claimed
@@ -256,7 +254,7 @@ def test_standard_error_tells_the_limit_only_if_more_exist(
     assert (code, len(json.loads(out)), err) == (Exit.FINE, 3, "")
 
 
-def test_a_person_sees_ages_and_the_key_spelled_once(
+def test_the_list_shows_ages_and_each_key_once(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)  # no limit to a line in a pipe

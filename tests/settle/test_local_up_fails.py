@@ -81,7 +81,7 @@ def test_a_failed_up_stops_what_it_started(
     assert settle("local", "status") == (Exit.NOT_FOUND, "", told)
 
 
-def test_a_failed_up_says_what_failed(
+def test_a_failed_up_shows_the_failing_commands_error(
     server: list[subprocess.Popen[bytes]], settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deployment, "bootstrap", raising(REFUSED))
@@ -92,7 +92,7 @@ def test_a_failed_up_says_what_failed(
     assert err.splitlines()[-2:] == ["settle: cdk bootstrap failed:", "no such account"]
 
 
-def test_a_failed_update_leaves_the_stage_that_ran_before(
+def test_a_failed_update_leaves_the_running_stage_unchanged(
     starts: Starts, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
@@ -122,7 +122,7 @@ def test_status_names_the_processes_that_a_killed_up_left(
         assert "is not running" not in err
 
 
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
+def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
     earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     with undoable():
@@ -143,7 +143,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("seen", [CommandFailed, KeyboardInterrupt])
-def test_an_ended_deployment_leaves_no_cdk_process(
+def test_a_deployment_that_ends_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
     state.SCRATCH.mkdir()
@@ -185,7 +185,9 @@ def installed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
     return ran
 
 
-def test_elsewhere_the_cdk_is_installed_once_for_each_lock(installed: list[list[str]], home: Path) -> None:
+def test_outside_a_checkout_the_cdk_is_installed_once_per_lockfile(
+    installed: list[list[str]], home: Path
+) -> None:
     told = list[str]()
 
     for _ in range(2):
@@ -198,7 +200,7 @@ def test_elsewhere_the_cdk_is_installed_once_for_each_lock(installed: list[list[
     assert (home / "node/package-lock.json").read_text() == "[]"
 
 
-def test_an_installation_that_fails_is_tried_again(
+def test_a_failed_installation_of_the_cdk_is_tried_again(
     installed: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as offline:
@@ -210,7 +212,7 @@ def test_an_installation_that_fails_is_tried_again(
     assert len(installed) == 1
 
 
-def test_ones_own_app_is_deployed_without_bootstraps_roles(
+def test_local_deploy_deploys_an_app_without_assuming_bootstrap_roles(
     installed: list[list[str]], home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assembly = {"artifacts": {"s": {"properties": {"assumeRoleArn": "arn", "templateFile": "t"}}}}
@@ -237,7 +239,7 @@ def test_ones_own_app_is_deployed_without_bootstraps_roles(
     assert place == {"python": sys.executable, "kyc_url": Running(1, 4566, 8081).kyc_url}
 
 
-def test_a_refused_app_is_told_by_its_last_error(project: Path, home: Path) -> None:
+def test_an_app_that_fails_to_synthesise_shows_its_last_error(project: Path, home: Path) -> None:
     state.SCRATCH.mkdir()
     told = "Traceback\\nValueError: stage: must be\\npython3 app.py: Subprocess exited with error 1"
     fake_cdk(project, f"printf '{told}'\nexit 1")
@@ -274,13 +276,13 @@ def state_folder(code: Path, **environment: str) -> str:
         ({"SETTLE_HOME": "/named"}, "/named"),
     ],
 )
-def test_outside_a_checkout_the_state_is_the_user_s(
+def test_outside_a_checkout_state_is_kept_in_the_users_folder(
     tmp_path: Path, environment: dict[str, str], expected: str
 ) -> None:
     assert state_folder(tmp_path / "site-packages", HOME="/home/nora", **environment) == expected
 
 
-def test_in_a_checkout_the_state_stays_in_it(tmp_path: Path) -> None:
+def test_in_a_checkout_state_is_kept_inside_it(tmp_path: Path) -> None:
     (tmp_path / "clone").mkdir()
     (tmp_path / "clone/app.py").touch()
 

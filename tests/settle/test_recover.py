@@ -47,7 +47,7 @@ def told(ended: Ended) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(out), err
 
 
-def test_recover_asks_the_door_about_one_key_and_writes_nothing(
+def test_recover_gives_one_order_and_writes_nothing_itself(
     desk: Desk, command: Command, recovery: Recovery
 ) -> None:
     claimed(desk, due=600)  # long before it is due
@@ -67,7 +67,7 @@ def test_recover_asks_the_door_about_one_key_and_writes_nothing(
 
 @pytest.mark.parametrize("action", ["settle", "compensate"])
 @pytest.mark.parametrize("status", ["COMPENSATING", "SETTLED", "REJECTED", "COMPENSATED"])
-def test_a_settlement_taken_over_is_fine_in_any_later_status(
+def test_recover_succeeds_once_the_settlement_is_taken_over(
     desk: Desk, command: Command, recovery: Recovery, action: str, status: str
 ) -> None:
     claimed(desk)
@@ -85,7 +85,7 @@ def test_a_settlement_taken_over_is_fine_in_any_later_status(
 @pytest.mark.parametrize(
     ("status", "code"), [("SETTLED", Exit.FINE), ("REJECTED", Exit.REFUSED), ("COMPENSATED", Exit.REFUSED)]
 )
-def test_a_finished_settlement_needs_no_recovery_and_asks_none(
+def test_recover_does_nothing_for_a_finished_settlement(
     desk: Desk, command: Command, recovery: Recovery, status: str, code: Exit, meanwhile: bool
 ) -> None:
     """If it finishes while recovery is asked, the report is the same."""
@@ -116,7 +116,7 @@ REVIEW = {"review": "a-reference"}
     ],
     ids=["in review", "processing", "compensating"],
 )
-def test_a_resting_or_running_settlement_is_left_alone_with_reason(
+def test_recover_says_why_a_settlement_is_left_alone(
     desk: Desk, command: Command, recovery: Recovery, extra: dict[str, Any], why_not: str
 ) -> None:
     claimed(desk, **extra)
@@ -128,7 +128,7 @@ def test_a_resting_or_running_settlement_is_left_alone_with_reason(
 
 
 @pytest.mark.parametrize("alerted", [True, False])
-def test_a_limbo_settlement_ends_with_its_code_alerted_or_waiting(
+def test_recover_in_limbo_exits_with_the_code_of_limbo(
     desk: Desk, command: Command, recovery: Recovery, alerted: bool
 ) -> None:
     stuck(desk)

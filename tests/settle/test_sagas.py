@@ -24,22 +24,22 @@ ALONE = {"StageConfig": "{}", "TableName": "own"}
     ("outputs", "saga", "table"),
     [(ALONE, "", "own"), (EU | US, "Eu", "eu"), (EU | US, "Us", "us"), (ALONE | EU, "", "own")],
 )
-def test_a_sagas_outputs_have_their_own_names(outputs: dict[str, str], saga: str, table: str) -> None:
+def test_each_saga_of_a_stack_has_its_own_outputs(outputs: dict[str, str], saga: str, table: str) -> None:
     assert of_saga(outputs, "payments", saga)["TableName"] == table
 
 
 @pytest.mark.parametrize("saga", ["", "Europe", "eu"])
-def test_an_unknown_saga_is_answered_with_the_known_ones(saga: str) -> None:
+def test_an_unknown_saga_is_refused_naming_the_known_ones(saga: str) -> None:
     with pytest.raises(CommandFailed, match=r"pass --stack payments/Eu or payments/Us$"):
         of_saga(EU | US, "payments", saga)
 
 
-def test_a_stack_without_a_saga_is_named() -> None:
+def test_a_stack_without_a_saga_is_refused_by_name() -> None:
     with pytest.raises(CommandFailed, match=r"stack other: is no settlement stack"):
         of_saga({"Else": "x"}, "other", "")
 
 
-def test_a_stack_of_another_version_is_read_or_named() -> None:
+def test_a_stack_lacking_an_output_must_be_deployed_again() -> None:
     stack = Stack("own", of_saga(NEWER, "own", ""), None)
 
     assert stack.config.currencies == {"EUR": 2}
@@ -47,7 +47,7 @@ def test_a_stack_of_another_version_is_read_or_named() -> None:
         stack.door  # noqa: B018
 
 
-def test_commands_name_the_saga_and_metrics_its_service() -> None:
+def test_commands_and_metrics_name_the_saga() -> None:
     stack = Stack("payments/Eu", of_saga(EU, "payments", "Eu"), None)
 
     assert stack.command("status", "order-1") == "settle status order-1 --stack payments/Eu"

@@ -95,7 +95,7 @@ def written_off(desk: Desk) -> None:
         ),
     ],
 )
-def test_each_entry_of_the_journal_shows_the_escrow_after_it(
+def test_each_entry_is_shown_with_the_escrow_after_it(
     desk: Desk, make: Make, lines: list[tuple[str, str, str, str]]
 ) -> None:
     desk.pay(f"{KEY}2", amount="1.00", fee="0.00")  # its journal is its own
@@ -138,7 +138,7 @@ SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
         ),
     ],
 )
-def test_an_entry_note_says_the_decision_reason_and_person(
+def test_a_note_states_the_decision_reason_and_person(
     desk: Desk, make: Make, expected: dict[str, str]
 ) -> None:
     make(desk)
@@ -146,7 +146,7 @@ def test_an_entry_note_says_the_decision_reason_and_person(
     assert notes(desk) == expected
 
 
-def test_a_reviewers_verdict_follows_an_answer_missing_from_the_row(desk: Desk) -> None:
+def test_a_reviewers_verdict_is_shown_after_the_providers_answer(desk: Desk) -> None:
     """Even within a millisecond: another call's answer came during the review."""
     rejected_in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
@@ -201,7 +201,7 @@ BY_A_PERSON = "NOT safe: A person has reversed the payment, and the payer has ev
         ),
     ],
 )
-def test_the_advice_follows_the_status_and_names_its_proving_entries(
+def test_the_retry_advice_follows_the_status_and_cites_entries(
     desk: Desk, make: Make, status: str, new_key: str, evidence: list[str]
 ) -> None:
     make(desk)

@@ -25,7 +25,7 @@ def lines(text: str) -> list[dict[str, str]]:
 
 
 @each_list
-def test_a_list_as_csv_says_what_it_says_as_json(
+def test_csv_output_has_the_same_content_as_json(
     desk: Desk, command: Command, words: tuple[str, ...]
 ) -> None:
     desk.stuck()
@@ -45,7 +45,7 @@ def test_a_list_as_csv_says_what_it_says_as_json(
 
 
 @each_list
-def test_csv_and_json_at_once_are_refused(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
+def test_csv_and_json_together_are_refused(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
     code, out, said = command(*words, "--csv", "--json")
 
     assert (code, out) == (Exit.USAGE, "")
@@ -53,7 +53,7 @@ def test_csv_and_json_at_once_are_refused(desk: Desk, command: Command, words: t
     assert command(*words, "--csv", "--spreadsheet") == (code, out, said)
 
 
-def test_an_empty_list_is_its_header(desk: Desk, command: Command) -> None:
+def test_an_empty_csv_list_has_only_its_header(desk: Desk, command: Command) -> None:
     code, out, _ = command("limbo", "list", "--csv")
 
     assert (code, lines(out)) == (0, [])
@@ -61,13 +61,13 @@ def test_an_empty_list_is_its_header(desk: Desk, command: Command) -> None:
 
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff20SUM(A1)"])
-def test_a_text_is_no_formula_and_an_amount_stays_one(value: str) -> None:
+def test_a_spreadsheet_text_is_no_formula_and_amounts_stay_numbers(value: str) -> None:
     assert lines(sheet.text([{"a": value}], ("a",), guarded=True)) == [{"a": f"'{value}"}]
     assert lines(sheet.text([{"a": value}], ("a",), ("a",), guarded=True)) == [{"a": value}]
 
 
 @pytest.mark.parametrize("words", [("limbo", "list"), ("list", "--limbo"), ("list", "--since", "90d")])
-def test_an_id_is_unchanged_in_csv_for_programs(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
+def test_an_id_is_changed_only_in_a_spreadsheet(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
     desk.stuck(key=HYPHEN)
 
     (program,), (sheet,) = (
@@ -79,7 +79,7 @@ def test_an_id_is_unchanged_in_csv_for_programs(desk: Desk, command: Command, wo
 
 
 @pytest.mark.parametrize("value", ['a "quoted", text', "two\nlines", "\x1b[31mred", "\u202ebidi"])
-def test_a_hostile_text_is_one_cell(value: str) -> None:
+def test_a_hostile_text_stays_in_one_cell(value: str) -> None:
     (line,) = lines(sheet.text([{"a": value, "b": "next"}], ("a", "b")))
 
     assert line["b"] == "next"

@@ -95,7 +95,7 @@ def row_of(status: str) -> Row:
         ('{"broken', '{"broken'),
     ],
 )
-def test_a_cause_of_any_form_is_explained_in_one_line(cause: str, message: str) -> None:
+def test_a_cause_of_any_form_becomes_one_line(cause: str, message: str) -> None:
     assert explain(cause) == message
 
 
@@ -124,11 +124,11 @@ def test_start_and_status_give_each_status_the_same_exit_code() -> None:
         (None, Exit.FAILED),
     ],
 )
-def test_an_error_has_its_exit_code(error: str | None, code: Exit) -> None:
+def test_each_error_of_a_start_has_its_exit_code(error: str | None, code: Exit) -> None:
     assert start_code(Ended(KEY, "e", None, error, "why")) == code
 
 
-def test_an_unknown_answer_is_the_gravest_of_several() -> None:
+def test_exit_codes_are_ordered_by_gravity() -> None:
     by_gravity = sorted(Exit, key=lambda code: code.gravity)
 
     assert by_gravity[0] is Exit.FINE
@@ -139,7 +139,7 @@ def test_an_unknown_answer_is_the_gravest_of_several() -> None:
     ("statuses", "code"),
     [(["REJECTED", "SETTLED"], 4), (["SETTLED", "PROCESSING", "REJECTED"], 7), (["SETTLED", "SETTLED"], 0)],
 )
-def test_the_command_ends_with_the_gravest_code_of_its_requests(
+def test_starting_several_requests_exits_with_the_gravest_code(
     settle: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, statuses: list[str], code: int
 ) -> None:
     answers = iter(statuses)
@@ -178,7 +178,7 @@ def test_a_request_is_started_unchanged_under_a_new_name(machine: Machine) -> No
         ({"status": "TIMED_OUT"}, "TIMED_OUT", ""),
     ],
 )
-def test_an_unsuccessful_machine_ends_with_its_error_and_no_outcome(
+def test_a_failed_execution_is_reported_with_its_error_only(
     machine: Machine, end: dict[str, str], error: str, message: str
 ) -> None:
     """Even if the row is in LIMBO: the ended machine is believed."""
@@ -192,7 +192,7 @@ def test_an_unsuccessful_machine_ends_with_its_error_and_no_outcome(
 
 
 @pytest.mark.parametrize("request_text", ["null", "{}", '{"key": 17}', '{"key": "too-short"}'])
-def test_the_machine_refuses_a_request_without_a_good_key(request_text: str) -> None:
+def test_a_request_without_a_valid_key_reaches_the_machine(request_text: str) -> None:
     machines = Machines(status="FAILED", error="InvalidRequest", cause='{"errorMessage": "key: missing"}')
 
     ended = start(stack_of(machines), Machine.EXPRESS, request_text)
@@ -218,7 +218,7 @@ def test_the_machine_refuses_a_request_without_a_good_key(request_text: str) -> 
     ],
     ids=lambda text: ascii(text)[:20],
 )
-def test_a_request_unreadable_by_machines_is_refused_before_sending(request_text: str, expected: str) -> None:
+def test_a_request_that_no_machine_can_read_is_not_sent(request_text: str, expected: str) -> None:
     machines = Machines(status="SUCCEEDED", output="{}")
 
     with pytest.raises(CommandFailed, match=rf"^request: .*{expected}.*$") as refused:
@@ -228,7 +228,7 @@ def test_a_request_unreadable_by_machines_is_refused_before_sending(request_text
 
 
 @pytest.mark.parametrize("status", [None, "COMPENSATING", "SETTLED"])
-def test_waiting_for_a_standard_machine_has_an_end(
+def test_waiting_for_a_standard_execution_ends_with_in_flight(
     monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
@@ -238,7 +238,7 @@ def test_waiting_for_a_standard_machine_has_an_end(
         start(stack_of(machines), Machine.STANDARD, REQUEST)
 
 
-def test_a_standard_machine_in_limbo_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_standard_execution_ends_in_limbo(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person may take days; the row's outcome says that it is stuck and why."""
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of("LIMBO"), status="RUNNING")
@@ -290,7 +290,7 @@ def queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Queue:
     return queue
 
 
-def test_requests_go_to_the_queue_unchanged_without_a_wait(queue: Queue, settle: Command) -> None:
+def test_with_queue_requests_are_sent_unchanged_without_waiting(queue: Queue, settle: Command) -> None:
     other = json.dumps({"key": "order-2026-000102"})
     queue.file.write_text(f"{REQUEST}\n{other}\n")
 
@@ -305,7 +305,7 @@ WORDS = ("--reference", "invoice 1", "--meta", "shop=web", "--meta", "sum=1=1")
 LABELS = {"reference": "invoice 1", "metadata": {"shop": "web", "sum": "1=1"}}
 
 
-def test_the_callers_own_words_are_added_to_each_request(queue: Queue, settle: Command) -> None:
+def test_reference_and_metadata_options_are_added_to_each_request(queue: Queue, settle: Command) -> None:
     queue.file.write_text(f'{REQUEST}\n{{"key": "order-2026-000102", "payer": "Zoë"}}\n')
 
     code, _, _ = settle("start", str(queue.file), "--queue", *WORDS)
@@ -326,7 +326,7 @@ def test_the_callers_own_words_are_added_to_each_request(queue: Queue, settle: C
         ({"key": KEY}, ("--meta", "shop=web", "--meta", "shop="), "meta: shop comes twice"),
     ],
 )
-def test_words_that_cannot_be_added_send_nothing(
+def test_invalid_references_or_metadata_send_nothing(
     queue: Queue, settle: Command, content: Any, given: tuple[str, ...], said: str
 ) -> None:
     queue.file.write_text(f"{REQUEST}\n{json.dumps(content)}\n")
@@ -336,7 +336,7 @@ def test_words_that_cannot_be_added_send_nothing(
     assert (code, err, queue.sent) == (Exit.USAGE, f"settle: {said}\n", [])
 
 
-def test_a_request_possibly_not_queued_must_be_sent_again(queue: Queue, settle: Command) -> None:
+def test_a_request_that_may_not_be_queued_must_be_repeated(queue: Queue, settle: Command) -> None:
     queue.failing = ReadTimeoutError(endpoint_url="https://sqs.invalid")
 
     code, _, said = settle("start", str(queue.file), "--queue")

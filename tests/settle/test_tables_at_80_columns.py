@@ -65,7 +65,7 @@ def leaves(value: Any, left_out: set[str]) -> Iterator[str]:
     ],
     ids=" ".join,
 )
-def test_every_value_is_whole_on_a_line(command: Command, arguments: tuple[str, ...]) -> None:
+def test_every_value_of_a_table_is_printed_uncut(command: Command, arguments: tuple[str, ...]) -> None:
     left_out = TOLD_OTHERWISE.get(arguments[0], set())
     values = set(leaves(json.loads(command(*arguments, "--json")[1]), left_out))
 

@@ -50,7 +50,7 @@ at_rest = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("in_flight", [None, "PROCESSING", "COMPENSATING"])
 @at_rest
-def test_wait_lasts_until_rest_and_shows_the_same_as_status(
+def test_wait_ends_at_rest_and_prints_what_status_prints(
     desk: Desk,
     command: Command,
     clock: Clock,
@@ -78,7 +78,7 @@ def test_wait_lasts_until_rest_and_shows_the_same_as_status(
         ("PROCESSING", ("--timeout", "0"), 0),
     ],
 )
-def test_a_time_out_has_the_exit_code_of_in_flight(
+def test_a_wait_that_times_out_exits_as_in_flight(
     desk: Desk,
     command: Command,
     clock: Clock,
@@ -95,7 +95,7 @@ def test_a_time_out_has_the_exit_code_of_in_flight(
     assert seconds <= clock.seconds <= seconds + 10
 
 
-def test_an_unclaimed_key_is_not_waited_for(command: Command, clock: Clock) -> None:
+def test_waiting_for_an_unclaimed_key_ends_at_once(command: Command, clock: Clock) -> None:
     assert command("wait", KEY) == (
         Exit.NOT_FOUND,
         "",

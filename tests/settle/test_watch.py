@@ -67,7 +67,7 @@ def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exc
     monkeypatch.setattr(snapshot, "look", next_look)
 
 
-def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
+def test_the_snapshot_of_an_idle_stack_is_empty(desk: Desk) -> None:
     finished(desk)
 
     assert snapshot.look(desk.stack, NOW) == {
@@ -100,7 +100,7 @@ def test_an_idle_stack_is_a_snapshot_of_nothing(desk: Desk) -> None:
     }
 
 
-def test_settlements_in_flight_count_by_status_with_the_oldest_active(desk: Desk) -> None:
+def test_the_snapshot_counts_by_status_and_names_the_oldest(desk: Desk) -> None:
     """One in review rests; a resumed one counts from then."""
     claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
     assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
@@ -129,7 +129,7 @@ LATE = {"deadline_at": at(-1)}
         ({**LATE, "status": "COMPENSATING"}, 0, 0),
     ],
 )
-def test_due_follows_recovery_time_and_overdue_follows_deadline_until_release(
+def test_overdue_counts_only_unreleased_settlements_after_their_deadline(
     desk: Desk, extra: dict[str, Any], due: int, overdue: int
 ) -> None:
     claimed(desk, **extra)
@@ -139,7 +139,7 @@ def test_due_follows_recovery_time_and_overdue_follows_deadline_until_release(
     assert (seen["due"], seen["overdue"]) == (due, overdue)
 
 
-def test_limbo_is_counted_with_oldest_case_and_sums_at_risk(desk: Desk) -> None:
+def test_the_snapshot_counts_cases_and_sums_amounts_at_risk(desk: Desk) -> None:
     stuck(desk, 1, since=-10)
     stuck(desk, 2, since=-99)
     stuck(desk, 3, currency="JPY", amount=500, fee=1)
@@ -162,7 +162,7 @@ def test_a_case_that_waits_for_another_person_is_counted(desk: Desk) -> None:
     assert snapshot.look(desk.stack, NOW)["limbo"]["proposed"] == 1
 
 
-def test_of_more_than_a_snapshot_looks_at_it_says_so(
+def test_a_snapshot_that_is_cut_says_so(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "LOOKED_AT_MAX", 2)
@@ -188,7 +188,7 @@ def test_a_row_without_its_status_is_counted_too(desk: Desk) -> None:
     assert seen["by_status"] == {"PROCESSING": 0, "COMPENSATING": 0, "unknown": 1}
 
 
-def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> None:
+def test_the_snapshot_in_text_shows_the_same_figures(desk: Desk, command: Command) -> None:
     claimed(desk, 1, ago=1_000, due=-40)
     claimed(desk, 2, review="a-reference")
     stuck(desk, 3, since=-7_200)
@@ -212,9 +212,7 @@ def test_a_snapshot_for_a_person_says_the_same(desk: Desk, command: Command) -> 
     ]
 
 
-def test_once_takes_one_snapshot_and_a_watch_many_until_interrupted(
-    desk: Desk, command: Command, sleep: Sleep
-) -> None:
+def test_watch_once_prints_one_snapshot_and_watch_many(desk: Desk, command: Command, sleep: Sleep) -> None:
     expected = snapshot.look(desk.stack, NOW)
     once, watched, patient = (
         command("watch", *options, "--json") for options in (("--once",), (), ("--every", "7"))
@@ -226,7 +224,7 @@ def test_once_takes_one_snapshot_and_a_watch_many_until_interrupted(
     assert sleep.slept == [2, 2, 7, 7]
 
 
-def test_once_fails_as_any_command_if_its_look_fails(
+def test_watch_once_fails_if_its_snapshot_fails(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_then_works(desk, monkeypatch, client_error("Query", "ThrottlingException"))
@@ -237,7 +235,7 @@ def test_once_fails_as_any_command_if_its_look_fails(
     assert "ThrottlingException" in err
 
 
-def test_an_interrupt_during_a_look_ends_the_watch(
+def test_an_interrupt_during_a_snapshot_ends_the_watch(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "look", raising(KeyboardInterrupt))
@@ -254,7 +252,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("failure", "told"), FAILURES)
-def test_a_failed_look_is_reported_and_the_next_is_taken(
+def test_a_failed_snapshot_is_reported_and_the_watch_continues(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str
 ) -> None:
     fails_then_works(desk, monkeypatch, failure)
@@ -271,7 +269,7 @@ def test_a_failed_look_is_reported_and_the_next_is_taken(
 @pytest.mark.parametrize(
     ("failures", "snapshots"), [((None, OSError("no route")), 2), ((OSError("x"), OSError("no route")), 0)]
 )
-def test_a_terminal_shows_a_failed_look_with_the_last_snapshot(
+def test_a_terminal_shows_a_failure_below_the_last_snapshot(
     desk: Desk,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
@@ -289,7 +287,7 @@ def test_a_terminal_shows_a_failed_look_with_the_last_snapshot(
     assert before.count("KYC circuit") == snapshots
 
 
-def test_off_a_terminal_a_failed_look_is_its_own_line(
+def test_without_a_terminal_a_failed_snapshot_is_one_line(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_then_works(desk, monkeypatch, None, OSError("[bold]no route[/]"))

@@ -96,14 +96,14 @@ def test_a_check_catching_every_error_is_still_ended(proof: dict[str, Any]) -> N
     assert proved(Check("stubborn", stubborn, seconds_max=0.1)).refuted == ["stubborn"]
 
 
-def test_a_timer_that_has_ended_strikes_no_later_check() -> None:
+def test_the_timer_of_an_ended_check_interrupts_no_later_one() -> None:
     with at_most(60):
         pass
 
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_money_that_does_not_come_back_in_time_is_told(
+def test_money_not_returned_in_time_is_reported(
     proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def give_back(run: Run) -> Iterator[str]:
@@ -117,7 +117,7 @@ def test_money_that_does_not_come_back_in_time_is_told(
     assert proved(FINE).left == ["an account", "the rest, after 0.1 s: it waited for the door"]
 
 
-def test_payments_that_do_not_end_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_payments_that_do_not_end_share_one_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("settle.acceptance.run.REST_SECONDS_MAX", 0.4)
     stalled = states.state()
     store = SimpleNamespace(settlement=lambda key: stalled)
@@ -151,14 +151,16 @@ def test_an_unreadable_table_at_the_end_is_reported(proof: dict[str, Any], failu
     "found",
     [{"conserved": False, "faults": ["a row"]}, {"conserved": False, "unproven": ["a row"]}],
 )
-def test_books_that_are_not_proved_refute_the_run(proof: dict[str, Any], found: dict[str, Any]) -> None:
+def test_a_failed_proof_of_the_books_fails_the_run(proof: dict[str, Any], found: dict[str, Any]) -> None:
     proof.update(found)
     report = proved(FINE)
 
     assert (report.refuted, report.passed) == (["books"], False)
 
 
-def test_a_payment_in_flight_refutes_the_run(proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payment_still_in_flight_fails_the_run(
+    proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Run, "in_flight", lambda run: iter(["a-key is LIMBO"]))
     report = proved(FINE)
 
@@ -210,7 +212,7 @@ def test_the_page_has_a_row_for_each_check(proof: dict[str, Any]) -> None:
         (("-o", "no/such/place.md"), "output: there is no directory no/such"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_call(
+def test_wrong_arguments_are_refused_before_any_call(
     settle: Command, arguments: tuple[str, ...], told: str
 ) -> None:
     code, out, err = settle("acceptance", *arguments)
@@ -218,7 +220,7 @@ def test_what_is_wrong_is_told_before_any_call(
     assert (code, out, told in err) == (Exit.USAGE, "", True), err
 
 
-def test_the_report_is_printed_and_kept(
+def test_the_report_is_printed_and_written_to_a_file(
     proof: dict[str, Any], settle: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report, page = proved(FINE), tmp_path / "acceptance.md"

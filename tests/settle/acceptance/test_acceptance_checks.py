@@ -57,7 +57,7 @@ def waited(history: History) -> str:
     return interval(run_on(history, stuck="arn:of:stuck"))
 
 
-def test_a_wait_is_as_long_as_its_state_told() -> None:
+def test_the_check_accepts_a_wait_of_the_stated_length() -> None:
     assert "after 900 s" in waited(History(900))
 
 
@@ -80,7 +80,7 @@ def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
     return watching.aborted(run_on(client, stopped_at=STOPPED))
 
 
-def test_an_alarm_goes_off_and_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_accepts_an_alarm_that_fires_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     told = aborted(monkeypatch, ("OK", 10), ("ALARM", 90), ("OK", 400))
 
     assert told == "an-alarm went off 90 s after the stop, and was over after 400 s"
@@ -160,7 +160,7 @@ def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
     return check
 
 
-def test_an_alarm_of_each_topic_is_heard_and_is_over(rings: Callable[[CloudWatch], str]) -> None:
+def test_the_check_hears_an_alarm_of_each_topic(rings: Callable[[CloudWatch], str]) -> None:
     alarms = CloudWatch()
     evidence = rings(alarms)
 
@@ -170,7 +170,7 @@ def test_an_alarm_of_each_topic_is_heard_and_is_over(rings: Callable[[CloudWatch
 
 
 @pytest.mark.parametrize("state", ["ALARM", "OK"])
-def test_an_alarm_that_is_not_heard_is_refuted_and_over(
+def test_an_alarm_that_is_not_heard_is_refuted_and_reset(
     rings: Callable[[CloudWatch], str], state: str
 ) -> None:
     alarms = CloudWatch(silent=[("morning", state)])
@@ -180,7 +180,7 @@ def test_an_alarm_that_is_not_heard_is_refuted_and_over(
     assert alarms.states["morning"] == "OK"
 
 
-def test_a_topic_whose_alarms_all_ring_is_refuted(rings: Callable[[CloudWatch], str]) -> None:
+def test_a_topic_with_all_alarms_already_on_is_refuted(rings: Callable[[CloudWatch], str]) -> None:
     with pytest.raises(Refuted, match="each alarm of urgent is in ALARM"):
         rings(CloudWatch(before="ALARM"))
 
@@ -242,7 +242,7 @@ def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_a_load_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_check_reports_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     (figures,) = loaded(Payments(throttles=1, conflicts=3), monkeypatch).figures
 
     assert figures["ends"] == {"SETTLED": 9, "not started": 1}
@@ -254,7 +254,7 @@ def test_a_load_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert described(Report("1", "s", figures=[figures]))["load"] == [figures]
 
 
-def test_what_is_asked_for_comes_before_the_last_check() -> None:
+def test_requested_checks_run_before_the_last_one() -> None:
     names = [check.name for check in CHECKS]
 
     assert [check.name for check in chosen([])] == names

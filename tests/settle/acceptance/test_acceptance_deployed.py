@@ -54,7 +54,7 @@ def judged(client: Definitions) -> str:
     return deployed.definitions(run_on(client, **outputs | {"SettlementExpressArn": f"{MACHINE}:live"}))
 
 
-def test_a_tasks_ways_come_from_its_rules_and_unlisted_errors() -> None:
+def test_a_tasks_tested_paths_come_from_its_retries_and_catches() -> None:
     retries = [{"ErrorEquals": ["No"], "MaxAttempts": 0}, {"ErrorEquals": ["States.ALL"], "MaxAttempts": 2}]
     task = {"Type": "Task", "Retry": retries, "Catch": [{"ErrorEquals": ["No", "Never"], "Next": "Refused"}]}
 

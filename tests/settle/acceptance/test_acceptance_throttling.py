@@ -144,7 +144,7 @@ def test_an_unexplained_end_is_refuted_beside_a_throttled_one(twins: Any) -> Non
         ([stalled(LAMBDA)], {"status": "COMPENSATED", "has_left": DEPOSIT - AMOUNT}, "the payer has left"),
     ],
 )
-def test_twins_are_refuted_by_money_or_another_end(
+def test_twins_with_wrong_money_or_another_end_are_refuted(
     twins: Any, ends: list[Any], found: dict[str, Any], told: str
 ) -> None:
     result = twins(*ends, **found)
@@ -152,13 +152,13 @@ def test_twins_are_refuted_by_money_or_another_end(
     assert (result.verdict, told in result.evidence) == (Verdict.REFUTED, True), result.evidence
 
 
-def test_a_hold_may_remain_while_a_throttled_payment_goes_on(twins: Any) -> None:
+def test_a_throttled_payments_hold_may_remain(twins: Any) -> None:
     result = twins(stalled(LAMBDA), status="PROCESSING", has_left=DEPOSIT - AMOUNT)
 
     assert result.verdict is Verdict.THROTTLED, result.evidence
 
 
-def test_a_run_with_a_throttled_check_has_not_passed(twins: Any) -> None:
+def test_a_run_with_a_throttled_check_does_not_pass(twins: Any) -> None:
     fine = Result("books", Verdict.PROVEN, "", ())
     report = runner.Report("r", "s", results=[fine, twins(stalled(LAMBDA), status=None)])
 
@@ -180,7 +180,7 @@ def wrapped() -> CommandFailed:
         (DoorThrottled(Exit.FAILED, "deposit: HTTP 429"), "API Gateway: "),
     ],
 )
-def test_a_throttled_check_names_the_quota_and_its_command(failure: Exception, quota: str) -> None:
+def test_a_throttled_check_names_the_quota_and_a_command(failure: Exception, quota: str) -> None:
     def prove(run: Run) -> str:
         raise failure
 
@@ -210,7 +210,7 @@ def test_a_payment_that_lambda_throttles_is_not_refuted(
         Run(stage()).send({"key": "k"})
 
 
-def test_a_payment_that_is_reversed_for_throttling_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payment_reversed_because_of_throttling_is_not_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = {"step": "verify", "error": "KycUnavailable", "cause": f"kyc ({LAMBDA})"}
     monkeypatch.setattr(Run, "rested", lambda run, key: states.state(status="COMPENSATED", failure=failure))
 
@@ -223,7 +223,7 @@ def test_an_api_that_throttles_is_not_refuted() -> None:
         payments.expect_status("the start", Answer(429, {}), 200)
 
 
-def test_a_conflict_on_one_item_is_no_throttling() -> None:
+def test_a_transaction_conflict_is_not_counted_as_throttling() -> None:
     assert quota_of_text("DynamoDB: TransactionConflict in each of 5 tries") is None
     assert quota_of_error(client_error("PutItem", "ConditionalCheckFailedException")) is None
     assert quota_of_error(None) is None

@@ -23,7 +23,7 @@ def lines(desk: Desk, account: str) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize("deposit", ["0", "25.00"])
-def test_an_account_is_opened_once_despite_repeated_commands(desk: Desk, deposit: str) -> None:
+def test_opening_an_account_again_changes_nothing(desk: Desk, deposit: str) -> None:
     first = accounts.open_account(desk.stack, "carla", "EUR", deposit)
     with desk.writes_nothing():
         again = accounts.open_account(desk.stack, "carla", "EUR", deposit)
@@ -41,7 +41,7 @@ def test_reopening_with_another_currency_or_first_deposit_is_a_conflict(
         accounts.open_account(desk.stack, "carla", currency, deposit)
 
 
-def test_an_account_that_another_order_has_opened_is_a_conflict(desk: Desk) -> None:
+def test_opening_an_account_that_another_order_opened_is_a_conflict(desk: Desk) -> None:
     accounts.give(desk.stack, OrderKind.OPEN, key=KEY, account="carla", currency="EUR", reason="r")
 
     with failing(Exit.CONFLICT, r"carla is open already.*AccountExists: account: "):
@@ -49,7 +49,7 @@ def test_an_account_that_another_order_has_opened_is_a_conflict(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_the_same_command_finishes_an_opening_with_a_lost_answer(desk: Desk, lost: int) -> None:
+def test_repeating_the_command_completes_an_opening_whose_answer_was_lost(desk: Desk, lost: int) -> None:
     desk.door.losing = lost
     for _ in range(lost):
         with failing(Exit.FAILED, "not known to be"):
@@ -69,7 +69,7 @@ def test_the_same_command_finishes_an_opening_with_a_lost_answer(desk: Desk, los
         ("EUR", "1000000.01", "deposit: is above this stage's highest balance in EUR"),
     ],
 )
-def test_a_first_deposit_that_cannot_be_made_opens_nothing(
+def test_an_account_is_not_opened_if_its_deposit_is_invalid(
     desk: Desk, currency: str, deposit: str, message: str
 ) -> None:
     before, given = desk.ledger.rows(), len(desk.door.given)
@@ -85,7 +85,7 @@ def test_a_first_deposit_that_cannot_be_made_opens_nothing(
 MOVED = ("--currency", "EUR", "--reference", "bank-0001", "--reason", "as agreed")
 
 
-def test_money_comes_and_goes_by_orders_that_are_on_record(desk: Desk, command: Command) -> None:
+def test_deposits_and_withdrawals_are_recorded_orders(desk: Desk, command: Command) -> None:
     deposited, _, _ = command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
     code, told, _ = command("account", "withdraw", "bob", "4.00", *MOVED, "--json")
 
@@ -106,7 +106,7 @@ def test_an_account_is_frozen_unfrozen_and_closed(desk: Desk, command: Command) 
         assert told in out
 
 
-def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Command) -> None:
+def test_the_printed_key_repeats_an_order_without_effect(desk: Desk, command: Command) -> None:
     _, _, noted = command("account", "deposit", "bob", "10.00", *MOVED)
     key = noted.rsplit(" ", 1)[-1].strip()
 
@@ -126,7 +126,7 @@ def test_the_key_of_an_order_is_printed_and_repeats_it(desk: Desk, command: Comm
         (Answer(503, {"error": "StoreUnavailable", "message": "x"}), "not known to be: StoreUnavailable: x;"),
     ],
 )
-def test_an_order_not_taken_by_the_door_is_one_line(
+def test_an_unanswered_or_refused_order_is_reported_in_one_line(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, answer: Answer, told: str
 ) -> None:
     monkeypatch.setattr(order, "PAUSES_SECONDS", (0, 0))
@@ -141,7 +141,7 @@ def test_an_order_not_taken_by_the_door_is_one_line(
 
 
 @pytest.mark.parametrize("status", [429, 502])
-def test_an_order_that_is_throttled_or_fails_is_given_again(
+def test_an_order_that_is_throttled_or_fails_is_retried(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     monkeypatch.setattr(order, "PAUSES_SECONDS", (0, 0))
@@ -168,7 +168,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "name"), REFUSED)
-def test_a_refused_order_is_told_by_name_and_writes_nothing(
+def test_a_refused_order_names_the_error_and_writes_nothing(
     desk: Desk, command: Command, arguments: tuple[str, ...], code: Exit, name: str
 ) -> None:
     with desk.writes_nothing():
@@ -178,7 +178,7 @@ def test_a_refused_order_is_told_by_name_and_writes_nothing(
     assert f"{arguments[0]}: {name}: account: " in told
 
 
-def test_another_order_under_a_key_is_a_conflict(desk: Desk, command: Command) -> None:
+def test_reusing_an_orders_key_for_another_order_is_a_conflict(desk: Desk, command: Command) -> None:
     command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
     before = desk.ledger.rows()
 
@@ -204,14 +204,14 @@ def test_a_malformed_order_is_not_sent(
     assert len(desk.door.given) == given
 
 
-def test_a_stack_without_the_door_must_be_deployed_again(desk: Desk) -> None:
+def test_a_stack_without_the_orders_api_must_be_deployed_again(desk: Desk) -> None:
     stack = Stack("old", Outputs({"StageConfig": desk.stack.outputs["StageConfig"]}), desk.stack.session)
 
     with pytest.raises(CommandFailed, match="has no output OrdersUrl: it is too old, or leaves out"):
         accounts.open_account(stack, "carla", "EUR", "0")
 
 
-def test_a_statement_sums_the_entries_in_order_of_time(desk: Desk) -> None:
+def test_a_statement_lists_entries_by_time_with_running_sums(desk: Desk) -> None:
     desk.pay()
     desk.spend()
 
@@ -259,7 +259,7 @@ def test_a_statement_has_the_reference_of_each_payment(
         assert references.count("invoice 7") == 1
 
 
-def test_a_statement_without_references_reads_no_row_of_a_payment(
+def test_the_no_references_option_reads_no_payment_rows(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay(reference="invoice 7")
@@ -272,7 +272,7 @@ def test_a_statement_without_references_reads_no_row_of_a_payment(
     assert "reference" not in shown
 
 
-def test_a_deposit_under_a_payments_key_lacks_the_payments_reference(desk: Desk, command: Command) -> None:
+def test_a_deposit_does_not_get_the_reference_of_a_payment(desk: Desk, command: Command) -> None:
     desk.pay(reference="invoice 7")
     command("account", "deposit", "bob", "10.00", *MOVED, "--key", KEY)
 
@@ -293,7 +293,7 @@ def test_a_long_statement_reads_each_payment_once(desk: Desk, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("account", ["zoe", "losses:EUR"])
-def test_an_account_that_there_is_not_is_not_found(desk: Desk, account: str) -> None:
+def test_the_statement_of_a_missing_account_is_not_found(desk: Desk, account: str) -> None:
     with pytest.raises(CommandFailed) as told:
         statement.show(desk.stack, account)
 

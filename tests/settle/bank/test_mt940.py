@@ -60,7 +60,7 @@ def test_a_line_has_its_amount_days_and_references() -> None:
     }
 
 
-def test_a_statement_follows_its_lines() -> None:
+def test_an_mt940_statement_has_numbers_dates_and_balances() -> None:
     *_, found = mt940.read(io.BytesIO(PLAIN), CURRENCIES)
 
     assert isinstance(found, Statement)
@@ -93,7 +93,7 @@ def test_a_file_has_several_statements_and_envelopes() -> None:
     [("C", Side.IN, ""), ("D", Side.OUT, ""), ("RD", Side.IN, "reversal"), ("RC", Side.OUT, "reversal")],
 )
 @pytest.mark.parametrize("funds", ["", "R"])
-def test_a_reversal_moves_money_the_other_way(mark: str, side: Side, returns: str, funds: str) -> None:
+def test_a_reversal_mark_swaps_the_side_of_a_line(mark: str, side: Side, returns: str, funds: str) -> None:
     closing = {Side.IN: "C261127EUR1048,20", Side.OUT: "C261127EUR951,80"}[side]
     (found,), _ = read(written(MOVEMENT.replace("C48", f"{mark}{funds}48"), closing=closing))
     assert (found.side, found.returns, found.amount) == (side, returns, 4820)
@@ -133,7 +133,7 @@ def test_references_come_from_every_form_of_details(details: str, references: tu
         ("166?00GUTSCHRIFT?20SVWZ+thanks?34000", ""),
     ],
 )
-def test_a_return_has_its_reason(details: str, returns: str) -> None:
+def test_a_returned_payment_has_its_return_reason(details: str, returns: str) -> None:
     (found,), _ = read(written(MOVEMENT, f":86:{details}\n"))
     assert found.returns == returns
 
@@ -164,12 +164,12 @@ def test_a_short_or_odd_line_is_read(movement: str, expected: dict[str, Any]) ->
         ("de89370400440532013001eur", "DE89370400440532013001EUR"),
     ],
 )
-def test_the_account_is_without_blanks_and_currency(account: str, read_as: str) -> None:
+def test_the_accounts_number_is_read_without_blanks_and_currency(account: str, read_as: str) -> None:
     _, (found,) = read(written(MOVEMENT, **{"25": account}))
     assert found.account == read_as
 
 
-def test_a_page_has_its_number_and_lines_of_its_own() -> None:
+def test_each_page_of_a_statement_has_its_own_lines() -> None:
     first = written(MOVEMENT, closing="", **{"62M": "C261127EUR1048,20"})
     second = written(
         MOVEMENT, closing="C261127EUR1096,40", **{"60F": "", "60M": "C261127EUR1048,20", "28C": "117/2"}
@@ -181,12 +181,12 @@ def test_a_page_has_its_number_and_lines_of_its_own() -> None:
     assert lines[0].statement != lines[1].statement
 
 
-def test_a_text_in_an_older_encoding_is_read() -> None:
+def test_a_text_in_latin_1_is_read() -> None:
     (found,), _ = read(written(MOVEMENT, ":86:Müller\n").decode().encode("latin-1"))
     assert "Müller" in found.references
 
 
-def test_a_text_that_is_a_path_reads_no_file(tmp_path: Path) -> None:
+def test_a_text_that_looks_like_a_path_opens_no_file(tmp_path: Path) -> None:
     other = tmp_path / ":20:x"
     other.write_bytes(PLAIN)
     assert "is missing in its statement" in refusal(str(other).encode().rpartition(b"/")[2])
@@ -231,12 +231,12 @@ def test_a_wrong_file_is_refused_with_line_and_field(file: bytes, told: str) -> 
     assert told in refusal(file)
 
 
-def test_a_file_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mt940, "SIZE_MAX", 100)
     assert "the file must have at most 100 bytes" in refusal(PLAIN)
 
 
-def test_the_library_prints_nothing(
+def test_the_mt940_library_prints_and_logs_nothing(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusal(written(":61:x\n"))

@@ -36,7 +36,9 @@ def told(command: Command, *words: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(out)
 
 
-def test_a_record_agrees_without_a_file(recorded: Recorded, command: Command) -> None:
+def test_recorded_statements_agree_with_the_books_without_a_file(
+    recorded: Recorded, command: Command
+) -> None:
     recorded()
 
     code, found = told(command, "unmatched", *SINCE)
@@ -45,7 +47,7 @@ def test_a_record_agrees_without_a_file(recorded: Recorded, command: Command) ->
     assert found["currencies"]["EUR"]["left"] == "0.00"
 
 
-def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command) -> None:
+def test_an_unmatched_line_or_order_is_reported_as_one_sided(recorded: Recorded, command: Command) -> None:
     recorded([*RIGHT[:3], line("1.00", text="a gift", bank_reference="B9")])
 
     code, found = told(command, "unmatched", *SINCE)
@@ -56,7 +58,7 @@ def test_what_is_on_one_side_alone_is_named(recorded: Recorded, command: Command
     assert Kind.ONLY_BANK in kinds
 
 
-def test_a_statement_that_begins_before_is_taken_whole(recorded: Recorded, command: Command) -> None:
+def test_a_statement_that_begins_before_since_is_included_whole(recorded: Recorded, command: Command) -> None:
     recorded([{**one, "booked": "2026-11-18", "valued": "2026-11-18"} for one in RIGHT], first="2026-11-18")
 
     code, found = told(command, "unmatched", "--since", f"{DAY}T00:00:00Z")
@@ -65,7 +67,7 @@ def test_a_statement_that_begins_before_is_taken_whole(recorded: Recorded, comma
     assert found["currencies"]["EUR"]["left"] == "0.00"
 
 
-def test_a_matched_order_needs_its_statement_no_more(
+def test_an_order_matched_by_a_recorded_statement_needs_no_file(
     recorded: Recorded, booked: Desk, command: Command, tmp_path: Any
 ) -> None:
     recorded()
@@ -126,7 +128,7 @@ def test_what_is_unknown_or_no_pattern_is_named(
 
 @pytest.mark.parametrize("spoilt", ["LINE", "MATCH"])
 @pytest.mark.parametrize(("name", "value"), [("amount", "none"), ("side", "up"), ("currency", "XTS")])
-def test_a_spoilt_row_is_named_and_proves_nothing(
+def test_a_damaged_row_is_named_and_prevents_agreement(
     recorded: Recorded, booked: Desk, command: Command, spoilt: str, name: str, value: str
 ) -> None:
     digest = recorded()
@@ -149,7 +151,7 @@ ALONE = [
 ]
 
 
-def test_lines_that_name_one_account_are_proposed_and_booked(
+def test_bank_lines_naming_an_account_can_be_proposed_and_booked(
     recorded: Recorded, booked: Desk, command: Command
 ) -> None:
     recorded([*RIGHT, *ALONE])
@@ -171,7 +173,7 @@ def test_lines_that_name_one_account_are_proposed_and_booked(
     assert told(command, "propose", *SINCE, *ACCOUNTS)[1]["proposals"] == []
 
 
-def test_the_stage_says_how_a_reference_names_an_account(
+def test_the_stages_pattern_finds_an_account_in_a_reference(
     recorded: Recorded, booked: Desk, command: Command
 ) -> None:
     recorded([*RIGHT, *ALONE])
@@ -182,7 +184,7 @@ def test_the_stage_says_how_a_reference_names_an_account(
 
 
 @pytest.mark.parametrize("spoilt", [{"lines": "all"}, {"digest": "0" * 64}], ids=str)
-def test_a_spoilt_proposal_is_named(
+def test_booking_a_damaged_proposal_names_its_row(
     recorded: Recorded, booked: Desk, command: Command, spoilt: dict[str, str]
 ) -> None:
     recorded([*RIGHT, *ALONE])

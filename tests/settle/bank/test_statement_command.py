@@ -81,7 +81,7 @@ def test_a_right_statement_agrees_to_the_cent(booked: Desk, command: Command, wr
         ),
     ],
 )
-def test_what_differs_is_named_with_what_to_do(
+def test_each_kind_of_difference_is_named_with_advice(
     booked: Desk, command: Command, written: Written, lines: Any, kind: Kind, order: str | None
 ) -> None:
     file = written(lines=lines)
@@ -97,9 +97,7 @@ def test_what_differs_is_named_with_what_to_do(
     assert "DOES NOT AGREE: " in out
 
 
-def test_a_file_given_twice_and_an_overlap_count_once(
-    booked: Desk, command: Command, written: Written
-) -> None:
+def test_repeated_and_overlapping_files_count_once(booked: Desk, command: Command, written: Written) -> None:
     again = written("again.xml")
     early = written("early.xml", RIGHT[:2], kind="camt.054", opening=None)
 
@@ -109,7 +107,9 @@ def test_a_file_given_twice_and_an_overlap_count_once(
     assert len(found["files"]) == 2
 
 
-def test_money_from_before_the_books_is_told_once(booked: Desk, command: Command, written: Written) -> None:
+def test_a_balance_from_before_the_books_is_given_by_option(
+    booked: Desk, command: Command, written: Written
+) -> None:
     file = written(opening="1000.00")
 
     wrong, found = compared(command, file)
@@ -119,7 +119,9 @@ def test_money_from_before_the_books_is_told_once(booked: Desk, command: Command
     assert [(one["kind"], one["amount"]) for one in found["findings"]] == [(Kind.LEFT, "1000.00")]
 
 
-def test_an_order_that_may_still_come_is_open(booked: Desk, command: Command, written: Written) -> None:
+def test_an_order_whose_bank_line_may_still_come_is_open(
+    booked: Desk, command: Command, written: Written
+) -> None:
     code, out, _ = command("statement", "compare", written(lines=RIGHT[:3]), "--days", "3")
 
     assert code == Exit.FINE
@@ -145,9 +147,7 @@ def test_an_unreadable_order_is_named_and_nothing_agrees(
     assert found["unreadable"][0].startswith("ORDER#deposit-INV-7-0001: ")
 
 
-def test_the_proof_of_the_books_includes_the_statement(
-    booked: Desk, command: Command, written: Written
-) -> None:
+def test_reconcile_can_include_a_bank_statement(booked: Desk, command: Command, written: Written) -> None:
     right, wrong = written(), written("wrong.xml", RIGHT[:3])
 
     code, out, _ = command("reconcile", "--statement", right, "--days", "0", "--json")
@@ -159,7 +159,7 @@ def test_the_proof_of_the_books_includes_the_statement(
     assert "ONLY IN THE BOOKS " in told
 
 
-def test_options_of_a_statement_need_one(desk: Desk, command: Command) -> None:
+def test_statement_options_of_reconcile_need_a_statement(desk: Desk, command: Command) -> None:
     code, out, err = command("reconcile", "--currency", "EUR")
 
     assert (code, out) == (Exit.USAGE, "")
@@ -175,7 +175,7 @@ def test_options_of_a_statement_need_one(desk: Desk, command: Command) -> None:
         (("{file}", "--columns", "missing.toml"), "statement: missing.toml: No such file or directory"),
     ],
 )
-def test_a_wrong_option_is_one_line(
+def test_a_wrong_option_is_reported_in_one_line(
     desk: Desk, command: Command, written: Written, words: tuple[str, ...], told: str
 ) -> None:
     file = written()

@@ -48,7 +48,7 @@ def refusal(text: str | bytes, **changes: Any) -> str:
     return str(refused.value)
 
 
-def test_a_row_is_a_line() -> None:
+def test_each_csv_row_becomes_a_bank_line() -> None:
     (found,), _ = read(HEADER + ROW)
 
     assert (found.account, found.currency, found.amount, found.side) == ("DE893704", "EUR", 123_456, Side.OUT)
@@ -56,7 +56,7 @@ def test_a_row_is_a_line() -> None:
     assert {"Rechnung INV-1 Müller", "Rechnung", "INV-1", "Müller"} <= set(found.references)
 
 
-def test_each_account_and_currency_has_a_statement() -> None:
+def test_each_account_and_currency_in_a_file_is_a_statement() -> None:
     rows = [ROW, ROW.replace("EUR", "KWD"), ROW.replace("-1.2", "1.2"), ROW.replace("27.11", "25.11")]
 
     lines, found = read(HEADER + "".join(rows))
@@ -74,19 +74,19 @@ def test_equal_rows_are_different_lines() -> None:
     assert lines[0].identity != lines[1].identity
 
 
-def test_a_row_is_the_same_line_in_another_export() -> None:
+def test_a_row_has_the_same_identity_in_another_export() -> None:
     (line,), _ = read(HEADER + ROW)
     lines, _ = read(HEADER + ROW.replace("27.11", "25.11") + ROW)
     assert lines[1].identity == line.identity
 
 
-def test_the_reference_of_the_bank_is_the_identity() -> None:
+def test_the_banks_reference_identifies_a_line() -> None:
     lines, _ = read(HEADER + ROW + ROW.replace("1.234", "9"), bank_reference="Rest")
     assert [line.bank_reference for line in lines] == ["x", "x"]
     assert lines[0].identity == lines[1].identity
 
 
-def test_the_account_and_currency_may_be_fixed() -> None:
+def test_the_mapping_may_fix_the_account_and_currency() -> None:
     mapping = {key: value for key, value in GERMAN.items() if not key.endswith("_column")}
     columns = Columns.from_toml({**mapping, "account": "de 1", "currency": "KWD"})
     line = next(table.read(io.BytesIO(one().encode("windows-1252")), CURRENCIES, columns))
@@ -94,7 +94,7 @@ def test_the_account_and_currency_may_be_fixed() -> None:
 
 
 @pytest.mark.parametrize(("value", "side"), [("S", Side.OUT), ("H", Side.IN), ("Haben", Side.IN)])
-def test_a_column_may_have_the_side(value: str, side: Side) -> None:
+def test_a_column_may_say_debit_or_credit(value: str, side: Side) -> None:
     (line,), _ = read(one(Rest=value, Betrag="5,00"), side="Rest", credit=["H", "Haben"], debit=["S"])
     assert (line.side, line.amount) == (side, 500)
 
@@ -119,33 +119,33 @@ def test_an_amount_is_exact_in_minor_units(text: str, decimal: str, minor: int) 
         *(("--1", "."), ("1-", "."), ("5.", "."), (".", ".")),
     ],
 )
-def test_a_mark_in_the_wrong_place_is_no_amount(text: str, decimal: str) -> None:
+def test_a_misplaced_decimal_or_thousands_mark_is_refused(text: str, decimal: str) -> None:
     told = refusal(one(Betrag=text), decimal=decimal)
     assert told.startswith(f"line 2, column 'Betrag': is {text!r}; must be an amount such as")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "windows-1252", "iso-8859-1"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_an_encoding_of_a_bank_is_read(encoding: str, end: str) -> None:
+def test_each_encoding_used_by_banks_is_read(encoding: str, end: str) -> None:
     (line,), _ = read((HEADER + ROW).replace("\n", end).encode(encoding), encoding=encoding)
     assert "Müller" in line.references
 
 
-def test_a_mark_of_the_byte_order_is_no_text() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert read((HEADER + ROW).encode("utf-8-sig"), encoding="utf-8") == read(HEADER + ROW)
 
 
-def test_lines_before_the_header_are_counted() -> None:
+def test_lines_before_the_header_count_in_line_numbers() -> None:
     (line,), _ = read(f'Umsätze;"\n\n{HEADER}{ROW}', preamble=2)
     assert line.at == 4
 
 
-def test_a_row_begins_on_its_first_line() -> None:
+def test_a_multiline_row_has_the_number_of_its_first_line() -> None:
     lines, _ = read(HEADER + ROW.replace("Rechnung INV-1", '"a\nb"') + "\n" + ROW)
     assert [line.at for line in lines] == [2, 5]
 
 
-def test_a_header_alone_has_no_lines() -> None:
+def test_a_file_with_only_a_header_has_no_lines() -> None:
     assert read(HEADER) == ([], [])
 
 
@@ -179,18 +179,18 @@ def test_a_wrong_file_is_refused_with_line_and_column(text: str | bytes, told: s
     assert told in refusal(text)
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+def test_bytes_of_another_encoding_are_refused_naming_the_line() -> None:
     file = (HEADER + ROW * 2000).encode()
     assert refusal(file + b"\xff\n", encoding="utf-8") == "line 2002, row: must be text in utf-8-sig"
 
 
 @pytest.mark.parametrize(("rest", "told"), [("X", "is 'X'; must be one of H, S"), ("S", "must have no sign")])
-def test_a_side_is_a_known_one_without_a_sign(rest: str, told: str) -> None:
+def test_an_unknown_side_or_a_signed_amount_is_refused(rest: str, told: str) -> None:
     amount = "-5,00" if rest == "S" else "5,00"
     assert told in refusal(one(Rest=rest, Betrag=amount), side="Rest", credit=["H"], debit=["S"])
 
 
-def test_a_file_has_a_bound_of_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_too_many_accounts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_ACCOUNTS_MAX", 1)
     assert "line 3, row: the file must have at most 1 accounts" in refusal(
         HEADER + ROW + ROW.replace("3704", "3705")
@@ -219,7 +219,7 @@ def test_a_file_has_a_bound_of_accounts(monkeypatch: pytest.MonkeyPatch) -> None
         ({"side": "Rest", "credit": ["H"], "debit": ["H"]}, "debit is \"('H',)\"; must be other values"),
     ],
 )
-def test_a_wrong_mapping_is_refused_by_its_key(changes: dict[str, Any], told: str) -> None:
+def test_an_invalid_mapping_is_refused_naming_its_key(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match="must be") as refused:
         Columns.from_toml(GERMAN | changes)
     assert told in str(refused.value)

@@ -9,14 +9,16 @@ from settle.exit_codes import CommandFailed
 from settle.local import postgresql
 
 
-def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_postgresql_installed_the_error_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     with pytest.raises(CommandFailed, match="PostgreSQL is not installed; run `make setup`"):
         postgresql._installed()
 
 
-def test_root_learns_of_a_folder_closed_to_the_server(
+def test_a_folder_closed_to_the_server_is_reported_to_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -29,13 +31,13 @@ def test_root_learns_of_a_folder_closed_to_the_server(
         postgresql._account(folder)
 
 
-def test_another_user_runs_it_as_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_runs_postgresql_as_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     assert postgresql._account(tmp_path) == {}
 
 
-def test_a_failed_setup_shows_what_the_program_said(tmp_path: Path) -> None:
+def test_a_failed_postgresql_setup_shows_the_programs_output(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed) as failed:
         postgresql._run(["ls", "not-there"], tmp_path, {})
 

@@ -48,7 +48,7 @@ def test_the_checks_of_a_stack_are_listed(waiting: Desk, command: Command) -> No
     assert "lost, returned" in text
 
 
-def test_each_checks_answer_about_a_payment_is_shown(waiting: Desk, command: Command) -> None:
+def test_check_status_shows_each_checks_answer(waiting: Desk, command: Command) -> None:
     code, out, _ = command("check", "status", KEY, "--json")
     _, text, _ = command("check", "status", KEY)
 
@@ -59,7 +59,7 @@ def test_each_checks_answer_about_a_payment_is_shown(waiting: Desk, command: Com
     assert "delivered" in text
 
 
-def test_a_stack_or_payment_without_checks_says_so(desk: Desk, command: Command) -> None:
+def test_a_stack_or_payment_without_checks_is_reported(desk: Desk, command: Command) -> None:
     desk.pay(KEY, until="hold")
 
     listed, shown = command("check", "list"), command("check", "status", KEY)
@@ -68,14 +68,14 @@ def test_a_stack_or_payment_without_checks_says_so(desk: Desk, command: Command)
     assert (shown[0], f"{KEY} demands no checks" in shown[2]) == (Exit.NOT_FOUND, True)
 
 
-def test_a_payment_that_no_request_has_claimed_is_named(waiting: Desk, command: Command) -> None:
+def test_check_status_of_an_unclaimed_key_is_not_found(waiting: Desk, command: Command) -> None:
     code, _, err = command("check", "status", "order-of-nobody-01")
 
     assert code == Exit.NOT_FOUND
     assert "no request has claimed" in err
 
 
-def test_malformed_rows_are_named(waiting: Desk, command: Command) -> None:
+def test_check_status_names_malformed_rows(waiting: Desk, command: Command) -> None:
     waiting.alter(keys.evidence(KEY, "check:limits"), decision=["APPROVED"], reason={})
     code, _, err = command("check", "status", KEY)
     assert (code, "is no str" in err) == (Exit.FAILED, True)
@@ -86,7 +86,7 @@ def test_malformed_rows_are_named(waiting: Desk, command: Command) -> None:
     assert (code, KEY in err) == (Exit.FAILED, True), err
 
 
-def test_who_ends_the_wait_is_named(waiting: Desk, command: Command) -> None:
+def test_status_and_recover_name_the_check_that_is_awaited(waiting: Desk, command: Command) -> None:
     state = waiting.stack.store.settlement(KEY)
     assert state
 

@@ -38,7 +38,7 @@ def file_of(folder: Path, body: str, tail: str = TAIL) -> Path:
 
 
 @pytest.mark.parametrize("name", ["delivered", "opensanctions", "sanctions"])
-def test_an_example_keeps_its_promises(name: str) -> None:
+def test_each_example_check_keeps_all_promises(name: str) -> None:
     proof = proving.prove(EXAMPLES / f"{name}.py", 200)
 
     assert (proof.found, proof.seeds) == ([], 200)
@@ -78,7 +78,7 @@ def test_a_planted_bug_is_found_with_its_seed(tmp_path: Path, body: str, promise
     assert promise in {one.promise for one in again.found} or "random" in body
 
 
-def test_a_check_that_blocks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_blocks_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "SECONDS_MAX", 0.05)
 
     (broken,) = proving.prove(file_of(tmp_path, "time.sleep(1)"), 100).found
@@ -86,7 +86,7 @@ def test_a_check_that_blocks_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     assert broken.promise == "answers before its deadline"
 
 
-def test_a_service_that_fails_breaks_no_promise(tmp_path: Path) -> None:
+def test_a_failing_external_service_breaks_no_promise(tmp_path: Path) -> None:
     body = """reply = tools.http('GET', 'https://example.com')
     if reply.status != 200:
         raise OSError(reply.status)
@@ -99,7 +99,7 @@ def test_a_service_that_fails_breaks_no_promise(tmp_path: Path) -> None:
     assert proof.unseen == ["wait"]
 
 
-def test_the_command_shows_the_seed_and_fails(tmp_path: Path) -> None:
+def test_check_prove_shows_the_seed_and_fails(tmp_path: Path) -> None:
     file = file_of(tmp_path, "return Refuse('other')")
 
     result = CliRunner().invoke(cli.app, ["check", "prove", str(file), "--seeds", "5"])
@@ -109,7 +109,7 @@ def test_the_command_shows_the_seed_and_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_new_check_proves_and_its_test_passes(
+def test_a_check_from_the_template_passes_its_proof_and_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
     name = "own-wait" if waits else "own-limit"
@@ -124,7 +124,7 @@ def test_a_new_check_proves_and_its_test_passes(
 
 
 @pytest.mark.parametrize("name", ["", "Own", "kyc", "own_limit", "../x"])
-def test_a_bad_name_writes_nothing(tmp_path: Path, name: str) -> None:
+def test_check_new_with_an_invalid_name_writes_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(CommandFailed, match=r"^name: must match"):
         template.write(name, tmp_path)
 

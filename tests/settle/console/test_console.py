@@ -44,7 +44,7 @@ def links(page: str) -> set[str]:
     return {one.get("href") or "" for one in parsed(page).iter() if local(one) == "a"}
 
 
-def test_the_queue_leads_to_each_settlement_and_to_its_decision(desk: Desk, visitor: Visitor) -> None:
+def test_the_queue_page_links_each_settlement_and_its_decision(desk: Desk, visitor: Visitor) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
 
@@ -56,7 +56,7 @@ def test_the_queue_leads_to_each_settlement_and_to_its_decision(desk: Desk, visi
     assert "as arn:aws:iam::123456789012:user/ada" in texts(page)
 
 
-def test_a_settlement_in_flight_refreshes_itself_until_at_rest(desk: Desk, visitor: Visitor) -> None:
+def test_only_pages_of_settlements_in_flight_refresh_themselves(desk: Desk, visitor: Visitor) -> None:
     desk.pay(FLYING, until="hold")
     desk.stuck()
     desk.pay(SETTLED)
@@ -77,7 +77,7 @@ def test_a_settlement_in_flight_refreshes_itself_until_at_rest(desk: Desk, visit
 
 
 @pytest.mark.parametrize("live", ["-1", "x", "999", "٣", "1e9", "61"])
-def test_an_invalid_refresh_count_becomes_the_usual_or_greatest(
+def test_an_invalid_refresh_count_is_replaced_by_a_bounded_one(
     desk: Desk, visitor: Visitor, live: str
 ) -> None:
     desk.pay(FLYING, until="hold")
@@ -98,7 +98,7 @@ def test_a_settlement_page_is_the_report_with_links(desk: Desk, visitor: Visitor
         assert part in texts(page)
 
 
-def test_the_bank_is_compared_on_demand(desk: Desk, visitor: Visitor) -> None:
+def test_the_bank_page_compares_only_on_request(desk: Desk, visitor: Visitor) -> None:
     assert "No statement was read in the last 35 days." in texts(visitor.page("/bank"))
     gift = line("70.00", text="<script>alert(1)</script>", bank_reference="B9")
     on_record(desk, [gift], NOW, day="2026-11-19")
@@ -115,7 +115,7 @@ def test_the_bank_is_compared_on_demand(desk: Desk, visitor: Visitor) -> None:
     assert misnamed(asked) == []
 
 
-def test_a_bank_row_that_cannot_be_read_proves_nothing(desk: Desk, visitor: Visitor) -> None:
+def test_an_unreadable_bank_row_leaves_the_comparison_not_proven(desk: Desk, visitor: Visitor) -> None:
     on_record(desk, [line("70.00", bank_reference="B9")], NOW, day="2026-11-19")
     (found,) = [row for row in desk.ledger.rows() if row["sk"] == "LINE"]
     desk.ledger.put(found | {"amount": "70"})
@@ -126,7 +126,7 @@ def test_a_bank_row_that_cannot_be_read_proves_nothing(desk: Desk, visitor: Visi
     assert found["pk"] in texts(page)
 
 
-def test_each_page_tells_its_instant_from_which_its_times_count(desk: Desk, visitor: Visitor) -> None:
+def test_each_page_states_the_time_its_ages_count_from(desk: Desk, visitor: Visitor) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
 
@@ -160,7 +160,7 @@ def test_a_statement_has_pages_and_begins_with_the_latest(
     assert "/settlements/order-2026-000204" in links(visitor.page("/accounts/bob"))
 
 
-def test_a_statement_of_a_time_has_its_entries_alone(desk: Desk, visitor: Visitor) -> None:
+def test_a_statement_bounded_in_time_shows_only_its_entries(desk: Desk, visitor: Visitor) -> None:
     desk.pay()
     (entry,) = [row for row in desk.ledger.rows() if row["pk"] == "ENTRIES#bob"]
     visitor.at = NOW + timedelta(days=1)
@@ -178,7 +178,7 @@ def test_a_statement_of_a_time_has_its_entries_alone(desk: Desk, visitor: Visito
     assert "wrong" in visitor.get(f"/accounts/bob?since={at}&until=1d").text
 
 
-def test_the_statement_as_csv_has_numbers_and_no_formula(desk: Desk, visitor: Visitor) -> None:
+def test_the_csv_statement_has_plain_numbers_and_no_formulas(desk: Desk, visitor: Visitor) -> None:
     desk.pay("-2-3-cmd-calc-00001", reference="=1+2")
 
     answer = visitor.get("/accounts/alice/statement.csv")
@@ -257,7 +257,7 @@ def test_a_missing_or_wrong_target_shows_what_to_do_next(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_failure_of_aws_is_a_page_and_no_traceback(
+def test_an_aws_failure_shows_a_page_without_a_traceback(
     visitor: Visitor,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -274,7 +274,7 @@ def test_a_failure_of_aws_is_a_page_and_no_traceback(
     assert "Traceback" not in answer.text + "".join(capsys.readouterr())
 
 
-def test_an_identity_withheld_by_aws_is_shown_as_such(desk: Desk) -> None:
+def test_an_identity_that_aws_withholds_is_shown_as_unknown(desk: Desk) -> None:
     silent = raising(client_error("GetCallerIdentity", "AccessDenied"))
     desk.stack.clients["sts"] = SimpleNamespace(get_caller_identity=silent)
 
@@ -290,7 +290,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 
 @FEW
 @given(text=TEXTS)
-def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> None:
+def test_hostile_text_in_the_address_adds_no_element(visitor: Visitor, text: str) -> None:
     for name in ("key", "account", "status", "by", "since", "page"):
         answer = visitor.client.get("/search", params={name: text})
         assert answer.status_code in (200, 303, 400)
@@ -301,7 +301,7 @@ def test_a_hostile_text_of_the_address_is_text(visitor: Visitor, text: str) -> N
 
 @FEW
 @given(text=TEXTS)
-def test_a_hostile_account_or_key_leads_to_no_other_place(told: dict[str, Any], text: str) -> None:
+def test_a_hostile_account_or_key_creates_no_foreign_link(told: dict[str, Any], text: str) -> None:
     frame = Frame("csrf", text, text, "/settlements/x", timestamp(NOW), 3)
     attacked_page = render.settlement(attacked(told, text), frame)
     waiting = {"key": text, "account": text}

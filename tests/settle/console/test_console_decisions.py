@@ -44,7 +44,7 @@ def test_each_decision_shows_its_amounts_before_it_is_made(desk: Desk, visitor: 
     assert given(desk) == []
 
 
-def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk, visitor: Visitor) -> None:
+def test_an_irreversible_decision_needs_a_second_confirmation(desk: Desk, visitor: Visitor) -> None:
     path = f"{DECIDE}/write-off"
     weighed = visitor.page(f"{path}?verb=resolve")
 
@@ -63,7 +63,7 @@ def test_what_cannot_be_undone_is_confirmed_a_second_time(desk: Desk, visitor: V
     assert "COMPENSATED" in texts(visitor.page(done.headers["location"]))
 
 
-def test_retries_need_no_confirmation_and_stuck_ones_open_new_cases(desk: Desk, visitor: Visitor) -> None:
+def test_a_retry_needs_no_confirmation_and_may_open_another_case(desk: Desk, visitor: Visitor) -> None:
     done = visitor.submit(visitor.page(f"{DECIDE}/retry?verb=resolve"), f"{DECIDE}/retry", reason=REASON)
 
     assert done.status_code == 303
@@ -81,7 +81,7 @@ def test_a_form_sent_twice_is_one_order(desk: Desk, visitor: Visitor) -> None:
     assert desk.ledger.rows() == rows
 
 
-def test_a_case_replaced_in_the_meantime_is_not_decided(desk: Desk, visitor: Visitor) -> None:
+def test_a_form_of_an_already_decided_case_is_refused(desk: Desk, visitor: Visitor) -> None:
     shown = visitor.page(f"{DECIDE}/write-off?verb=resolve")
     visitor.submit(visitor.page(f"{DECIDE}/retry?verb=resolve"), f"{DECIDE}/retry", reason="first")
 
@@ -119,7 +119,7 @@ def test_a_wrong_field_is_named_and_nothing_is_written(
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_one_proposes_and_another_approves(desk: Desk) -> None:
+def test_one_person_proposes_and_another_approves(desk: Desk) -> None:
     desk.stuck()
     ada = as_person(desk, ADA)
     assert f"{DECIDE}/write-off?verb=resolve" not in ada.page(DECIDE)
@@ -146,7 +146,7 @@ def test_one_proposes_and_another_approves(desk: Desk) -> None:
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_proposal_is_withdrawn_and_may_be_made_again(desk: Desk) -> None:
+def test_a_withdrawn_proposal_may_be_made_again(desk: Desk) -> None:
     desk.stuck()
     ada = as_person(desk, ADA)
     ada.submit(ada.page(f"{DECIDE}/write-off?verb=propose"), f"{DECIDE}/write-off", reason=REASON)
@@ -195,7 +195,9 @@ def test_a_proposed_reversal_is_shown_with_its_amounts(desk: Desk) -> None:
 # Refused orders
 
 
-def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decisions_that_the_identity_may_not_give_are_not_offered(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.stuck()
     taken = desk.door.send
 
@@ -218,7 +220,7 @@ def test_what_the_identity_may_not_do_is_not_offered(desk: Desk, monkeypatch: py
     assert f"/settlements/{KEY}" in forced.text
 
 
-def test_a_viewer_is_offered_nothing_and_told_so(desk: Desk, visitor: Visitor) -> None:
+def test_a_viewer_is_offered_no_decision_and_told_why(desk: Desk, visitor: Visitor) -> None:
     desk.door.answering = Answer(403, {"message": "Forbidden"})
 
     page = visitor.page(DECIDE)
@@ -228,13 +230,13 @@ def test_a_viewer_is_offered_nothing_and_told_so(desk: Desk, visitor: Visitor) -
 
 
 @pytest.mark.parametrize("status", [429, 500, 200])
-def test_an_order_of_unknown_permission_is_offered(desk: Desk, status: int) -> None:
+def test_a_decision_whose_permission_is_unknown_is_offered(desk: Desk, status: int) -> None:
     desk.door.answering = Answer(status, {})
 
     assert Allowed(desk.stack).of(["write-off"]) == {"write-off"}
 
 
-def test_the_door_is_asked_once_for_a_while(desk: Desk) -> None:
+def test_permissions_are_asked_once_and_then_cached(desk: Desk) -> None:
     now = [0.0]
     allowed = Allowed(desk.stack, lambda: now[0])
     desk.door.given.clear()
@@ -250,7 +252,7 @@ def test_the_door_is_asked_once_for_a_while(desk: Desk) -> None:
     assert later == frozenset()
 
 
-def test_an_unanswered_order_says_it_may_be_repeated(desk: Desk, visitor: Visitor) -> None:
+def test_an_order_without_an_answer_can_be_repeated(desk: Desk, visitor: Visitor) -> None:
     desk.door.losing = 1
 
     lost = visitor.send(f"{DECIDE}/write-off", **FORM)

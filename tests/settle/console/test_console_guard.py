@@ -31,7 +31,7 @@ def clock() -> Clock:
 # The token
 
 
-def test_the_token_opens_the_session_once_and_is_shown_nowhere(desk: Desk) -> None:
+def test_the_token_opens_one_session_and_appears_on_no_page(desk: Desk) -> None:
     visitor = Visitor(desk)
     token = visitor.session.token
     address = f"/enter?token={token}"
@@ -60,7 +60,7 @@ def test_another_token_opens_nothing_and_leaves_the_right_one_good(desk: Desk, t
     assert visitor.enter().get("/search").status_code == 200
 
 
-def test_a_token_grows_old(clock: Clock) -> None:
+def test_an_old_token_opens_no_session(clock: Clock) -> None:
     made = Session(clock)
     token = made.token
 
@@ -87,7 +87,7 @@ def test_a_session_ends_when_idle_and_after_a_shift(clock: Clock) -> None:
     assert not busy.has(of_busy), "an ended session stays ended"
 
 
-def test_no_cookie_is_none_before_and_after_a_session(clock: Clock) -> None:
+def test_a_request_without_a_cookie_has_no_session(clock: Clock) -> None:
     made = Session(clock)
 
     before = made.has("")
@@ -97,7 +97,7 @@ def test_no_cookie_is_none_before_and_after_a_session(clock: Clock) -> None:
     assert [before, made.has(""), made.enter("")] == [False, False, None]
 
 
-def test_the_person_ends_the_session_and_with_it_the_console(desk: Desk) -> None:
+def test_ending_the_session_also_stops_the_console(desk: Desk) -> None:
     visitor = Visitor(desk).enter()
 
     ended = visitor.submit(visitor.page("/search"), "/end")
@@ -126,7 +126,7 @@ def test_the_person_ends_the_session_and_with_it_the_console(desk: Desk) -> None
     ],
     ids=str,
 )
-def test_a_request_from_elsewhere_is_refused_and_writes_nothing(
+def test_a_request_from_another_origin_is_refused_and_writes_nothing(
     desk: Desk, headers: dict[str, str], status: int
 ) -> None:
     desk.stuck()
@@ -153,7 +153,7 @@ def test_a_form_without_an_origin_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("csrf", ["", "x", "é"])
-def test_a_foreign_form_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> None:
+def test_a_form_without_the_right_csrf_token_writes_nothing(desk: Desk, csrf: str) -> None:
     desk.stuck()
     visitor = Visitor(desk).enter()
 
@@ -180,7 +180,9 @@ def test_a_foreign_form_is_refused_and_writes_nothing(desk: Desk, csrf: str) -> 
         (b"a=" + b"b" * guard.FORM_BYTES_MAX, "application/x-www-form-urlencoded", 413),
     ],
 )
-def test_what_is_no_form_is_refused(desk: Desk, content: bytes, kind: str, status: int) -> None:
+def test_a_request_body_that_is_no_form_is_refused(
+    desk: Desk, content: bytes, kind: str, status: int
+) -> None:
     visitor = Visitor(desk).enter()
     headers = {"origin": ORIGIN, "content-type": kind}
 
@@ -193,7 +195,7 @@ def test_what_is_no_form_is_refused(desk: Desk, content: bytes, kind: str, statu
 @given(
     method=st.sampled_from(["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "FOO"]), path=st.text(max_size=20)
 )
-def test_no_method_goes_past_the_guard_without_a_form(shut: Visitor, method: str, path: str) -> None:
+def test_every_method_is_refused_without_a_valid_form(shut: Visitor, method: str, path: str) -> None:
     answer = shut.client.request(method, f"/{re.sub('[^a-z/]', '', path)}", headers={"origin": ORIGIN})
 
     assert answer.status_code in (400, 403)

@@ -24,7 +24,7 @@ def served() -> Iterator[Served]:
         yield served
 
 
-def test_the_printed_address_enters_and_the_person_ends_the_console(served: Served) -> None:
+def test_the_printed_address_opens_the_console_until_it_is_ended(served: Served) -> None:
     strange = served.ask("GET", served.path, host="evil.example")
     entered = served.ask("GET", served.path)
     cookie = str(entered.headers["set-cookie"]).partition(";")[0]
@@ -37,7 +37,9 @@ def test_the_printed_address_enters_and_the_person_ends_the_console(served: Serv
     assert not served.thread.is_alive()
 
 
-def test_the_token_is_spent_once_also_by_two_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_requests_spend_the_token_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second request comes after the first token is found right and before it is spent."""
     monkeypatch.setattr("settle.console.session.secrets", SimpleNamespace(token_urlsafe=_slow))
     with ThreadPoolExecutor(2) as threads:
@@ -51,12 +53,12 @@ def _slow(size: int) -> str:
     return "cookie"
 
 
-def test_the_server_listens_on_this_machine_alone(served: Served) -> None:
+def test_the_console_listens_on_localhost_only(served: Served) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.2", served.port))  # free: the server is not on all addresses
 
 
-def test_a_taken_port_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -69,7 +71,7 @@ def test_a_taken_port_is_named() -> None:
     assert failed.value.code == Exit.FAILED
 
 
-def test_a_private_file_leads_the_browser_and_then_is_removed() -> None:
+def test_the_browser_is_sent_through_a_private_temporary_file() -> None:
     with server.door_page('http://127.0.0.1:1/enter?token="><script>') as page:
         mode, text = page.stat().st_mode & 0o777, page.read_text()
 
@@ -78,7 +80,7 @@ def test_a_private_file_leads_the_browser_and_then_is_removed() -> None:
     assert not page.exists()
 
 
-def test_the_command_prints_the_address_and_opens_the_file(
+def test_the_command_prints_the_address_and_opens_the_browser(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = list[str]()
@@ -98,5 +100,5 @@ def test_the_command_prints_the_address_and_opens_the_file(
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])
-def test_a_port_that_is_none_is_refused(command: Command, port: str) -> None:
+def test_an_invalid_port_is_refused(command: Command, port: str) -> None:
     assert command("console", "--port", port)[0] == Exit.USAGE

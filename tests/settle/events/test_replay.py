@@ -52,7 +52,7 @@ def told(bus: Bus) -> dict[str, str]:
     ("chosen", "statuses"),
     [((KEY, STUCK), {KEY: "SETTLED", STUCK: "LIMBO"}), (("--limbo",), {STUCK: "LIMBO"})],
 )
-def test_chosen_settlements_are_told_as_they_are(
+def test_chosen_settlements_are_published_again_with_their_current_state(
     paid: Desk, bus: Bus, command: Command, chosen: tuple[str, ...], statuses: dict[str, str]
 ) -> None:
     code, _, said = command("events", "replay", *chosen)
@@ -61,9 +61,7 @@ def test_chosen_settlements_are_told_as_they_are(
     assert told(bus) == statuses
 
 
-def test_since_replays_all_settlements_changed_or_possibly_changed(
-    paid: Desk, bus: Bus, command: Command
-) -> None:
+def test_replay_since_includes_settlements_with_open_orders(paid: Desk, bus: Bus, command: Command) -> None:
     """An open order may have changed unseen: no attribute has the time."""
     assert command("events", "replay", "--since", "1h")[0] == 0
 
@@ -71,7 +69,7 @@ def test_since_replays_all_settlements_changed_or_possibly_changed(
     assert in_flight.changed_since(paid.stack, NOW + timedelta(days=1)) == [STUCK]
 
 
-def test_more_than_one_order_takes_are_told_in_several(
+def test_a_long_replay_is_split_into_several_orders(
     paid: Desk, bus: Bus, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replaying, "REPLAYED_MAX", 2)
@@ -99,5 +97,5 @@ def test_an_ambiguous_command_is_refused_before_anything_is_sent(
     assert not replays(paid)
 
 
-def test_an_order_has_a_bounded_number_of_settlements() -> None:
+def test_one_replay_order_has_a_limited_number_of_settlements() -> None:
     assert 1 < replay_order.REPLAYED_MAX <= 100

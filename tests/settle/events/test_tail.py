@@ -95,7 +95,7 @@ def test_the_events_of_a_payment_are_shown_until_its_end(
     assert left(account) == ([], [])
 
 
-def test_a_payment_already_ended_is_shown_as_it_is(account: stack.Stack, settle: Command) -> None:
+def test_tail_shows_a_payment_that_has_already_ended(account: stack.Stack, settle: Command) -> None:
     """Its events came before the command listened, so waiting would never end."""
     account.store.states[KEY] = states.found(states.row() | {"status": "REJECTED", "sequence": 1})  # type: ignore[attr-defined]
 
@@ -105,7 +105,7 @@ def test_a_payment_already_ended_is_shown_as_it_is(account: stack.Stack, settle:
     assert " ".join(out.split()[1:]) == f"{KEY} 1 snapshot REJECTED 48.20 EUR"
 
 
-def test_a_second_look_shows_an_end_before_the_rule_works(
+def test_tail_notices_an_end_that_came_before_its_rule(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new rule takes effect late: the payment's last event came before it."""
@@ -132,7 +132,7 @@ def test_a_second_look_shows_an_end_before_the_rule_works(
     ]
 
 
-def test_a_json_event_equals_the_event_on_the_bus(
+def test_tail_json_prints_events_exactly_as_on_the_bus(
     account: stack.Stack, coming: list[dict[str, Any]], settle: Command
 ) -> None:
     coming += [OTHER, SETTLED]
@@ -144,7 +144,7 @@ def test_a_json_event_equals_the_event_on_the_bus(
     assert left(account) == ([], [])
 
 
-def test_a_command_that_is_interrupted_leaves_nothing(
+def test_an_interrupted_tail_leaves_no_rule_or_queue(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail, "_events", raising(KeyboardInterrupt))
@@ -154,7 +154,9 @@ def test_a_command_that_is_interrupted_leaves_nothing(
     assert left(account) == ([], [])
 
 
-def test_only_day_old_leftovers_of_killed_commands_are_removed(account: stack.Stack, settle: Command) -> None:
+def test_tail_removes_only_day_old_leftovers_of_killed_commands(
+    account: stack.Stack, settle: Command
+) -> None:
     events, now = account.client("events"), int(time.time())
     old, young = f"under-test-tail-{now - 90_000}-aaaaaa", f"under-test-tail-{now - 60}-bbbbbb"
     for name in (old, young, "under-test-tail-of-others", "a-readers-rule"):
@@ -167,7 +169,7 @@ def test_only_day_old_leftovers_of_killed_commands_are_removed(account: stack.St
     assert ({*rules}, queues) == ({"a-readers-rule", young, "under-test-tail-of-others"}, [])
 
 
-def test_a_denied_caller_gets_one_line_and_leaves_nothing(
+def test_a_tail_without_permission_prints_one_line_and_leaves_nothing(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = account.client("events")

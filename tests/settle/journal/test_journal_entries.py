@@ -76,7 +76,7 @@ def test_each_entry_is_exported_once_as_json_and_as_csv(
     assert sorted(values(line) for line in csv.DictReader(io.StringIO(as_csv))) == expected(town)
 
 
-def test_objects_from_before_the_time_are_not_read(journal: MemoryS3, settle: Command, town: Town) -> None:
+def test_objects_from_before_since_are_not_read(journal: MemoryS3, settle: Command, town: Town) -> None:
     old = seals.object_name(b"", town.now - timedelta(days=3))
     journal.put_object(Bucket="journal", Key=old, Body=b"no gzip")
     since = timestamp(town.now - timedelta(days=1))
@@ -88,7 +88,7 @@ def test_objects_from_before_the_time_are_not_read(journal: MemoryS3, settle: Co
     assert (failed, said.startswith(f"settle: {old}: ")) == (Exit.FAILED, True)
 
 
-def test_an_entry_is_in_one_of_two_times_that_meet(journal: MemoryS3, settle: Command, town: Town) -> None:
+def test_adjacent_time_ranges_export_each_entry_once(journal: MemoryS3, settle: Command, town: Town) -> None:
     times = sorted(row["posted_at"] for row in towns.entries(town))
     first, last = times[3], times[-4]
 

@@ -62,7 +62,7 @@ def faults(found: Any) -> list[str]:
     return told
 
 
-def test_the_comparison_scans_only_the_sealed_kinds_of_rows(found: Any, ledger: Ledger) -> None:
+def test_the_comparison_counts_only_sealed_kinds_of_rows(found: Any, ledger: Ledger) -> None:
     ledger.put(keys.circuit("kyc"))
     ledger.put(keys.waiting("k") | {"token": "t"})
 
@@ -71,7 +71,7 @@ def test_the_comparison_scans_only_the_sealed_kinds_of_rows(found: Any, ledger: 
     assert (told["agrees"], told["rows"], told["young"]) == (True, 1, 0)
 
 
-def test_a_gap_is_filled_from_the_table_once(found: Any, ledger: Ledger, s3: MemoryS3) -> None:
+def test_fill_copies_rows_missing_from_the_journal_once(found: Any, ledger: Ledger, s3: MemoryS3) -> None:
     ledger.put(entry("lost"))
     ledger.put(entry("older", NOW - timedelta(days=400)))
     assert len(faults(found)) == 1
@@ -89,7 +89,7 @@ def test_a_gap_is_filled_from_the_table_once(found: Any, ledger: Ledger, s3: Mem
     assert faults(found) == ["ENTRIES#alice older: is in the sealed journal, and not in the table"]
 
 
-def test_a_row_that_is_on_its_way_is_not_filled(found: Any, ledger: Ledger) -> None:
+def test_fill_skips_a_row_that_is_too_young(found: Any, ledger: Ledger) -> None:
     ledger.put(entry("young", NOW))
 
     assert fill(found)["rows"] == 0
@@ -103,12 +103,12 @@ def test_a_fill_does_not_hide_a_row_changed_after_sealing(found: Any, ledger: Le
 
 
 @pytest.mark.parametrize("against", ["nowhere", "s3:/journal", ""])
-def test_a_journal_that_is_none_is_refused(found: Any, against: str) -> None:
+def test_comparing_against_something_other_than_a_journal_is_refused(found: Any, against: str) -> None:
     with pytest.raises(CommandFailed, match=r"^against: "):
         sealed.copy(found, against or "no such directory")
 
 
-def test_a_stack_without_a_journal_is_refused(found: Any) -> None:
+def test_comparing_a_stack_without_a_journal_is_refused(found: Any) -> None:
     found.outputs.clear()
 
     with pytest.raises(CommandFailed, match="has no sealed journal yet"):
@@ -145,7 +145,7 @@ def books(ledger: Ledger, found: Any) -> None:
 
 
 @pytest.mark.usefixtures("books")
-def test_the_command_fails_naming_a_loss_unseen_by_the_proof(command: Command) -> None:
+def test_reconcile_against_the_journal_names_a_deletion_unseen_otherwise(command: Command) -> None:
     code, proof, _ = command("reconcile")
     assert (code, "conserved" in proof) == (0, True)
 
@@ -160,7 +160,7 @@ def test_the_command_fails_naming_a_loss_unseen_by_the_proof(command: Command) -
 
 
 @pytest.mark.usefixtures("books")
-def test_a_digest_that_was_kept_must_be_in_the_chain(command: Command) -> None:
+def test_a_remembered_head_digest_must_be_in_the_seal_chain(command: Command) -> None:
     def told(*head: str) -> Any:
         _, proof, _ = command("reconcile", "--against", "stack", *head, "--json")
         return json.loads(proof)["sealed_journal"]

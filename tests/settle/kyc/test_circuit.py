@@ -89,7 +89,7 @@ HISTORIES: list[tuple[list[dict[str, Any]], dict[str, Any]]] = [
 ]
 
 
-def test_during_a_probe_the_circuit_is_half_open_since_then(circuit: Circuit) -> None:
+def test_the_circuit_is_shown_half_open_during_a_probe(circuit: Circuit) -> None:
     seen: list[dict[str, Any]] = []
     for _ in range(THRESHOLDS.failures):
         circuit.call(fails=True)
@@ -132,7 +132,7 @@ def test_the_command_shows_the_circuit_and_leaves_it_unchanged(
         ("HALF_OPEN", "health", "a probe is under way: look again with `settle kyc status`"),
     ],
 )
-def test_a_probe_goes_to_the_door_and_shows_the_circuit(
+def test_kyc_probe_gives_an_order_and_shows_the_circuit(
     desk: Desk, command: Command, state: str, probe: str, told: str
 ) -> None:
     desk.door.answering = Answer(200, {"circuit": "kyc", "state": state, "probe": probe})

@@ -149,7 +149,7 @@ def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, r
     assert embedded_aws.down() is False
 
 
-def test_up_restarts_a_dead_provider_at_the_stages_address(running: Running, receiver: Receiver) -> None:
+def test_up_restarts_a_dead_provider_at_the_same_address(running: Running, receiver: Receiver) -> None:
     embedded_aws.up(silent)
     (dead,) = providers()
     dead.kill()
@@ -163,7 +163,7 @@ def test_up_restarts_a_dead_provider_at_the_stages_address(running: Running, rec
     assert receiver.received().path == "/_aws/lambda-url/abc123/"
 
 
-def test_the_next_up_configures_a_started_but_unconfigured_provider(running: Running) -> None:
+def test_up_configures_a_provider_left_unconfigured_by_a_kill(running: Running) -> None:
     """The first `up` was killed in between: without key and webhook the provider is useless."""
     kyc_provider.start(running)
     assert asked(running, "another-key") == 200
@@ -174,7 +174,7 @@ def test_the_next_up_configures_a_started_but_unconfigured_provider(running: Run
 
 
 @pytest.mark.parametrize("ran_before", [False, True])
-def test_a_failed_up_stops_only_its_own_provider(
+def test_a_failed_up_stops_only_a_provider_it_started(
     running: Running, monkeypatch: pytest.MonkeyPatch, ran_before: bool
 ) -> None:
     if ran_before:
@@ -188,7 +188,9 @@ def test_a_failed_up_stops_only_its_own_provider(
     assert presence.running() == running
 
 
-def test_another_process_on_the_port_is_not_the_provider(starts: Starts, receiver: Receiver) -> None:
+def test_up_is_refused_if_another_process_takes_the_providers_port(
+    starts: Starts, receiver: Receiver
+) -> None:
     running = recorded(starts, receiver, kyc_port=receiver.port, sources=deployment.digest())
 
     with failing(Exit.CONFLICT, f"{running.kyc_port} is taken .* `settle local down`"):

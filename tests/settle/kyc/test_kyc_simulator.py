@@ -84,7 +84,7 @@ def event_of(delivery: Delivery, secret: str = SECRET) -> str:
         (Behaviour.REDIRECT, 307, None),
     ],
 )
-def test_an_account_or_the_control_chooses_the_behaviour(
+def test_an_account_or_the_control_selects_the_simulators_behaviour(
     simulator: Simulator, chosen_by: str, behaviour: Behaviour, status: int, decision: str | None
 ) -> None:
     if chosen_by == "control":
@@ -106,7 +106,7 @@ def test_an_account_or_the_control_chooses_the_behaviour(
         ("kyc-REJECT", "kyc-", "REVIEW"),
     ],
 )
-def test_the_payee_outranks_the_payer_and_both_outrank_the_control(
+def test_the_payees_name_outranks_the_payers_and_the_control(
     simulator: Simulator, payer: str, payee: str, decision: str
 ) -> None:
     simulator.tell({"behaviour": "review"})
@@ -129,7 +129,7 @@ def test_broken_answers_are_broken_as_their_names_say(simulator: Simulator, wait
         (Behaviour.DRIP_HEADERS, b"HTTP/1.1 200 OK\r\n"),
     ],
 )
-def test_a_drip_is_two_bytes_a_second_and_never_whole(
+def test_a_dripping_answer_sends_two_bytes_a_second_without_end(
     simulator: Simulator, waits: Waits, behaviour: Behaviour, head: bytes
 ) -> None:
     answer = simulator.raw(payee=f"kyc-{behaviour}")
@@ -162,7 +162,7 @@ def test_a_key_keeps_its_answer_after_any_change_of_settings(simulator: Simulato
         *(("Bearer old-key", 200), ("bearer new-key", 200)),
     ],
 )
-def test_exactly_a_known_api_key_is_accepted(
+def test_only_a_known_api_key_is_accepted(
     simulator: Simulator, authorization: str | None, status: int
 ) -> None:
     simulator.tell({"api_keys": ["old-key", "new-key"]})
@@ -198,7 +198,7 @@ def test_a_request_outside_the_contract_is_refused(
 @pytest.mark.parametrize(
     "request_head", ["Content-Length: -1", "Content-Length: x", "Transfer-Encoding: chunked\r\n\r\n4\r\nnull"]
 )
-def test_a_body_without_a_proper_length_closes_the_connection(
+def test_a_request_without_a_valid_length_closes_the_connection(
     simulator: Simulator, request_head: str
 ) -> None:
     answer = simulator.raw(f"POST /verifications HTTP/1.1\r\n{request_head}\r\n\r\n".encode())
@@ -232,7 +232,7 @@ def test_a_delay_comes_before_the_answer(simulator: Simulator, slept: list[float
     assert (simulator.verify().status, slept) == (200, [2.5])
 
 
-def test_the_program_listens_on_its_port_of_this_machine_only() -> None:
+def test_the_simulator_listens_on_localhost_only() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-m", "settle.local.kyc_simulator", "--port", str(port)])
@@ -252,7 +252,7 @@ def test_the_program_listens_on_its_port_of_this_machine_only() -> None:
     ("behaviour", "decision"),
     [("review-approve", "APPROVED"), ("review-reject", "REJECTED"), ("early-approve", "APPROVED")],
 )
-def test_a_review_ends_with_a_signed_decision_about_its_verification(
+def test_the_simulator_ends_a_review_by_a_signed_webhook(
     provider: Simulator, receiver: Receiver, behaviour: str, decision: str
 ) -> None:
     answer = provider.verify(payee=f"kyc-{behaviour}.x").json()
@@ -265,7 +265,7 @@ def test_a_review_ends_with_a_signed_decision_about_its_verification(
     assert (event.path, event_of(event)) == ("/webhook", f"evt_ver_{KEY}")
 
 
-def test_no_other_answer_calls_the_webhook(provider: Simulator, receiver: Receiver) -> None:
+def test_only_a_review_calls_the_webhook(provider: Simulator, receiver: Receiver) -> None:
     provider.verify(payee="kyc-review")
     provider.verify("order-2026-000102", payee="kyc-approve")
     assert provider.verify(payee="kyc-early-approve").status == 409
@@ -273,7 +273,7 @@ def test_no_other_answer_calls_the_webhook(provider: Simulator, receiver: Receiv
     assert receiver.deliveries.empty()
 
 
-def test_a_decision_is_signed_with_the_latest_secret(provider: Simulator, receiver: Receiver) -> None:
+def test_a_webhook_is_signed_with_the_latest_secret(provider: Simulator, receiver: Receiver) -> None:
     provider.tell({"signing_secret": OTHER_SECRET})
     provider.decide(ORDER)
 
@@ -295,7 +295,7 @@ def test_a_decision_is_signed_with_the_latest_secret(provider: Simulator, receiv
     ],
     ids=str,
 )
-def test_a_person_may_end_a_review_at_will(
+def test_a_control_order_ends_a_review_as_ordered(
     provider: Simulator, receiver: Receiver, order: dict[str, str], content: dict[str, str]
 ) -> None:
     answer = provider.decide(ORDER | order)
@@ -307,7 +307,9 @@ def test_a_person_may_end_a_review_at_will(
 
 
 @pytest.mark.parametrize("order", [{}, ORDER | {"nonsense": "x"}, {"idempotency_key": None}, []], ids=str)
-def test_a_malformed_order_calls_no_webhook(provider: Simulator, receiver: Receiver, order: Any) -> None:
+def test_a_malformed_control_order_calls_no_webhook(
+    provider: Simulator, receiver: Receiver, order: Any
+) -> None:
     assert provider.decide(order).status == 400
     assert receiver.deliveries.empty()
 
@@ -343,7 +345,7 @@ def test_each_repetition_is_signed_afresh(
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 409])
-def test_a_final_answer_of_the_webhook_ends_the_delivery(
+def test_a_final_answer_of_the_receiver_ends_the_delivery(
     provider: Simulator, receiver: Receiver, slept: list[float], status: int
 ) -> None:
     receiver.statuses.append(status)

@@ -34,7 +34,7 @@ def shown(desk: Desk) -> tuple[str, str]:
     return found["available"], found["unswept"]
 
 
-def test_a_sweep_by_hand_makes_the_reported_amount_available(paid: Desk) -> None:
+def test_the_sweep_command_makes_the_unswept_amount_available(paid: Desk) -> None:
     at = str(paid.row()["release_at"])
     assert shown(paid) == ("3.00", "95.44")
 
@@ -52,13 +52,15 @@ def test_a_sweep_by_hand_makes_the_reported_amount_available(paid: Desk) -> None
     assert (again["folded"], again["minutes"]) == ("0.00", [])
 
 
-def test_a_sweep_by_hand_reads_every_page(paid: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_statement_counts_unswept_releases_over_all_pages(
+    paid: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 1)
 
     assert shown(paid) == ("3.00", "95.44")
 
 
-def test_a_sweep_by_hand_asks_the_door_until_nothing_remains(
+def test_the_sweep_command_repeats_its_order_until_nothing_remains(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three partitions have the deposit and the two releases; each call has time for one."""
@@ -71,7 +73,7 @@ def test_a_sweep_by_hand_asks_the_door_until_nothing_remains(
     assert ["from" in order for order in orders] == [False, True, True]
 
 
-def test_a_sweep_by_hand_writes_nothing_itself(paid: Desk) -> None:
+def test_the_sweep_command_writes_nothing_itself(paid: Desk) -> None:
     paid.door.answering = Answer(403, {"message": "Forbidden"})
 
     with pytest.raises(CommandFailed, match="POST /orders/sweep"):
@@ -80,13 +82,13 @@ def test_a_sweep_by_hand_writes_nothing_itself(paid: Desk) -> None:
     assert shown(paid) == ("3.00", "95.44")
 
 
-def test_a_sweep_by_hand_refuses_what_is_no_minute(paid: Desk) -> None:
+def test_the_sweep_command_refuses_an_invalid_minute(paid: Desk) -> None:
     with failing(Exit.USAGE, "since: must be a day or a minute"):
         sweep(paid.stack, SHOP, "yesterday")
 
 
 @pytest.mark.parametrize(("since", "folded"), [("2000-01-01", "95.44"), ("2999-01-01T00:00", "0.00")])
-def test_a_sweep_by_hand_begins_with_the_given_minute(paid: Desk, since: str, folded: str) -> None:
+def test_the_sweep_command_begins_with_the_given_minute(paid: Desk, since: str, folded: str) -> None:
     assert sweep(paid.stack, SHOP, since)["folded"] == folded
 
 
@@ -97,7 +99,9 @@ def test_a_sweep_by_hand_begins_with_the_given_minute(paid: Desk, since: str, fo
         ("merchant.gone", Exit.NOT_FOUND, "there is no merchant.gone"),
     ],
 )
-def test_an_account_without_sweeps_is_refused(desk: Desk, account: str, code: Exit, message: str) -> None:
+def test_sweeping_an_account_that_is_no_merchant_is_refused(
+    desk: Desk, account: str, code: Exit, message: str
+) -> None:
     with failing(code, message):
         sweep(desk.stack, account)
 
@@ -108,7 +112,7 @@ def test_a_merchant_may_open_above_the_highest_balance(desk: Desk) -> None:
     assert opened["available"] == "1000000.01"
 
 
-def test_the_commands_print_what_waits_and_what_was_swept(paid: Desk, command: Command) -> None:
+def test_the_commands_print_unswept_and_swept_amounts(paid: Desk, command: Command) -> None:
     _, before, _ = command("account", "show", SHOP)
     _, proof, _ = command("reconcile")
     code, told, _ = command("account", "sweep", SHOP)
@@ -134,7 +138,7 @@ def book() -> Book:
     return book
 
 
-def test_more_that_is_folded_than_was_received_is_a_fault(book: Book) -> None:
+def test_a_swept_amount_above_the_releases_is_a_fault(book: Book) -> None:
     """Even if the balance agrees, and another second lacks as much."""
     rows = book.sweep(OTHER), next(row for row in book.rows if row["pk"].startswith("SWEPT#"))
     for row, change in zip(rows, (5, -5), strict=True):
@@ -148,7 +152,7 @@ def test_more_that_is_folded_than_was_received_is_a_fault(book: Book) -> None:
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_merchants_balance_unlike_its_swept_amount_is_a_fault(book: Book, change: int) -> None:
+def test_a_merchants_balance_that_contradicts_its_sweeps_is_a_fault(book: Book, change: int) -> None:
     book.row(f"ACCOUNT#{SHOP}")["available"] += change
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -178,7 +182,9 @@ def test_a_malformed_row_of_a_sweep_is_named(book: Book, broken: dict[str, Any],
     assert fault.endswith(f"is malformed: {why}")
 
 
-def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_look_reads_sweeps_made_during_the_scan(
+    paid: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The scan meets the balance before a sweep and the rest after it."""
     every_row = pages.scan
 
@@ -195,7 +201,7 @@ def test_the_second_look_knows_what_is_swept(paid: Desk, monkeypatch: pytest.Mon
     assert (found["conserved"], found["faults"], found["in_flight"]) == (True, [], 1)
 
 
-def test_the_second_look_finds_a_fault_that_stays(paid: Desk) -> None:
+def test_the_second_look_confirms_a_real_fault_of_a_merchant(paid: Desk) -> None:
     sweep(paid.stack, SHOP)
     paid.alter(keys.account(SHOP), available=9843)
 

@@ -104,7 +104,7 @@ def test_every_row_with_a_part_is_migrated_once_and_back(town: Town) -> None:
     assert [row for row in town.desk.ledger.rows() if row["pk"] != own] == before
 
 
-def test_a_run_goes_on_where_a_killed_one_was(town: Town) -> None:
+def test_a_run_continues_where_a_killed_run_ended(town: Town) -> None:
     """At one unit a second and ten rows a page, each run dies at its first write after a page."""
     with pytest.raises(KeyboardInterrupt):
         town.run(name="killed", told=killed_after(town, 1), units_per_second=0.2)
@@ -123,7 +123,7 @@ def test_a_run_goes_on_where_a_killed_one_was(town: Town) -> None:
     assert town.layouts() == NEW
 
 
-def test_a_run_begins_anew_after_a_deployment(town: Town) -> None:
+def test_a_run_starts_over_after_a_deployment(town: Town) -> None:
     """The functions meanwhile rewrote the first layout into a row already read."""
 
     def killed(progress: Progress) -> None:
@@ -145,7 +145,7 @@ def test_a_run_begins_anew_after_a_deployment(town: Town) -> None:
     assert town.layouts() == NEW
 
 
-def test_a_run_that_was_deployed_under_is_not_done(town: Town) -> None:
+def test_a_run_pauses_if_the_stage_is_deployed_meanwhile(town: Town) -> None:
     def deployed(progress: Progress) -> None:
         town.deployment = "the second"
 
@@ -228,7 +228,7 @@ class Dying:
         return call
 
 
-def test_a_runner_that_was_taken_for_dead_changes_no_progress(town: Town) -> None:
+def test_a_runner_that_lost_its_lease_changes_no_progress(town: Town) -> None:
     """It stood still longer than its lease, and meets the other runner at its next write."""
 
     def stand_still(progress: Progress) -> None:
@@ -244,7 +244,7 @@ def test_a_runner_that_was_taken_for_dead_changes_no_progress(town: Town) -> Non
     assert town.layouts() == NEW
 
 
-def test_a_person_pauses_a_run_and_another_run_goes_on(town: Town) -> None:
+def test_a_person_can_pause_a_run_that_another_continues(town: Town) -> None:
     def pause(progress: Progress) -> None:
         runner.pause(town.means, PARTS, "month's end")
 
@@ -256,14 +256,14 @@ def test_a_person_pauses_a_run_and_another_run_goes_on(town: Town) -> None:
     assert town.layouts() == NEW
 
 
-def test_a_pause_of_what_does_not_run_changes_nothing(town: Town) -> None:
+def test_pausing_when_no_run_is_active_changes_nothing(town: Town) -> None:
     assert runner.pause(town.means, PARTS, "why not") is None
     town.run()
     assert runner.pause(town.means, PARTS, "why not") == town.look()
     assert town.look().phase is Phase.DONE
 
 
-def test_an_alarm_pauses_the_run_before_its_next_page(town: Town) -> None:
+def test_an_alarm_pauses_the_run(town: Town) -> None:
     town.alarm.append("settlement-prod-LimboOpen")
 
     paused = town.run()
@@ -309,7 +309,7 @@ def test_a_runner_recognizes_its_own_progress_after_a_lost_answer(
 
 
 @pytest.mark.parametrize(("units", "seconds"), [(1_000, 0), (2, 0.5), (1, 2)])
-def test_no_more_write_units_are_taken_than_the_pace_allows(town: Town, units: float, seconds: float) -> None:
+def test_a_run_stays_below_its_pace_of_write_units(town: Town, units: float, seconds: float) -> None:
     began = town.clock.at
 
     town.run(units_per_second=units)
@@ -317,7 +317,7 @@ def test_no_more_write_units_are_taken_than_the_pace_allows(town: Town, units: f
     assert (town.clock.at - began).total_seconds() == pytest.approx(seconds)
 
 
-def test_the_plan_says_what_is_to_be_done_first(town: Town) -> None:
+def test_the_plan_names_obstacles_and_counts_the_rows(town: Town) -> None:
     told = migration.plan(town.desk.stack, PARTS, FORWARD)
 
     assert (told["rows"], told["done"]) == (3, 0)
@@ -346,7 +346,7 @@ def deploy(desk: Desk, *, row_layout: int) -> None:
         ({"layout": 3}, "has layout 3, and this release reads up to 2"),
     ],
 )
-def test_verify_finds_what_is_left_and_what_is_wrong(town: Town, change: dict[str, int], fault: str) -> None:
+def test_verify_finds_unmigrated_and_wrong_rows(town: Town, change: dict[str, int], fault: str) -> None:
     assert migration.verify(town.desk.stack, PARTS, FORWARD)["left"] == PAID[:3]
     town.run()
     assert migration.verify(town.desk.stack, PARTS, FORWARD) == {
@@ -372,7 +372,7 @@ def reached(town: Town, monkeypatch: pytest.MonkeyPatch) -> Town:
     return town
 
 
-def test_the_commands_from_the_plan_to_the_proof(reached: Town, command: Command) -> None:
+def test_the_commands_lead_from_the_plan_to_the_proof(reached: Town, command: Command) -> None:
     code, out, _ = command("migrate", "plan", NAME, "--json")
     assert (code, json.loads(out)["rows"]) == (Exit.FAILED, 3)
     code, _, err = command("migrate", "run", NAME)
@@ -393,7 +393,7 @@ def test_the_commands_from_the_plan_to_the_proof(reached: Town, command: Command
     assert f"LEFT {PAID[0]}: run the migration again" in out
 
 
-def test_two_runners_at_once_are_one_too_many(reached: Town, command: Command) -> None:
+def test_a_second_concurrent_runner_is_refused(reached: Town, command: Command) -> None:
     deploy(reached.desk, row_layout=2)
     with pytest.raises(KeyboardInterrupt):
         reached.run(name="first", told=killed_after(reached, 0), units_per_second=0.2)
@@ -423,7 +423,7 @@ def test_an_unknown_migration_is_named(command: Command) -> None:
     )
 
 
-def test_a_runner_continues_with_a_new_session_after_expiry(
+def test_an_expired_session_is_renewed_but_a_denial_is_raised(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = list[int]()

@@ -73,7 +73,7 @@ def test_an_account_order_shows_its_person_proof_and_amount(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("decision", "amount"), [("retry", ""), ("write-off", "47.72"), ("complete", "0.48")]
 )
-def test_a_decision_has_its_case_and_what_it_moved(desk: Desk, decision: str, amount: str) -> None:
+def test_a_decision_shows_its_case_and_the_moved_amount(desk: Desk, decision: str, amount: str) -> None:
     desk.stuck()
     ordered = named(told(desk))
 
@@ -99,7 +99,7 @@ def test_a_whole_and_a_partial_reversal_show_their_own_amounts(desk: Desk) -> No
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_decision_of_two_names_both_and_lists_each_move(desk: Desk) -> None:
+def test_a_decision_by_two_names_both_and_lists_each_step(desk: Desk) -> None:
     desk.stuck()
     shown = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, REASON)
     desk.door.by = GRACE
@@ -116,7 +116,7 @@ def test_a_decision_of_two_names_both_and_lists_each_move(desk: Desk) -> None:
     assert told(desk, by="mallory") == []
 
 
-def test_an_order_is_in_one_of_two_times_that_meet(desk: Desk) -> None:
+def test_adjacent_time_ranges_list_each_order_once(desk: Desk) -> None:
     *_, third, last = told(desk)
     at = datetime.fromisoformat(third["when"])
 
@@ -169,7 +169,7 @@ def test_a_spreadsheet_has_a_header_and_no_formula_cells(desk: Desk, command: Co
     assert lines[-1]["reason"] == f"'{formula}"
 
 
-def test_a_table_has_a_line_per_order_or_says_none(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_has_one_line_per_order(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, _ = command("audit", *SINCE)
 
@@ -190,7 +190,9 @@ def test_a_table_has_a_line_per_order_or_says_none(command: Command, monkeypatch
         (("--since", "1d", "--by", " "), "by: must be a person's name, or a part of an ARN"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(settle: Command, arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_option_is_refused_in_one_line(
+    settle: Command, arguments: tuple[str, ...], message: str
+) -> None:
     code, out, err = settle("audit", *arguments)
 
     assert (code, out) == (Exit.USAGE, "")

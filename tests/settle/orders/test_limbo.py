@@ -73,9 +73,7 @@ def test_only_cases_still_in_limbo_are_listed_oldest_first(desk: Desk) -> None:
         ("nothing", {"account": "alice", "amount_at_risk": "0.00", "available": None, "escrow": "0.00"}),
     ],
 )
-def test_a_case_is_shown_with_the_account_that_blocks_it(
-    desk: Desk, step: str, shown: dict[str, Any]
-) -> None:
+def test_a_case_is_shown_with_the_blocked_account(desk: Desk, step: str, shown: dict[str, Any]) -> None:
     desk.stuck(step)
 
     found = limbo.show(desk.stack, KEY)
@@ -85,7 +83,7 @@ def test_a_case_is_shown_with_the_account_that_blocks_it(
     assert {**common, "reversed": [], **shown}.items() <= found.items()
 
 
-def test_an_account_that_is_gone_is_shown_with_nothing_available(desk: Desk) -> None:
+def test_a_case_whose_account_was_deleted_shows_no_balance(desk: Desk) -> None:
     desk.stuck()
     desk.ledger.delete(keys.account("bob"))
 
@@ -124,7 +122,7 @@ def test_each_possible_decision_shows_its_effect_and_exact_command(
 
 
 @pytest.mark.parametrize(("step", "amount"), [("hold", "48.20"), ("nothing", "0.00")])
-def test_a_stuck_hold_allows_only_retry_and_says_why(desk: Desk, step: str, amount: str) -> None:
+def test_a_stuck_hold_allows_only_retry(desk: Desk, step: str, amount: str) -> None:
     """Voiding a hold pays the payer: a person who decides at night must not read the reverse."""
     desk.stuck(step)
 
@@ -140,7 +138,7 @@ def test_a_stuck_hold_allows_only_retry_and_says_why(desk: Desk, step: str, amou
 
 
 @pytest.mark.parametrize(("until", "status"), [("claim", "PROCESSING"), ("fee", "SETTLED")])
-def test_a_settlement_outside_limbo_has_no_case_to_show(desk: Desk, until: str, status: str) -> None:
+def test_showing_a_settlement_outside_limbo_is_a_conflict(desk: Desk, until: str, status: str) -> None:
     desk.pay(until=until)
 
     with pytest.raises(CommandFailed) as told:

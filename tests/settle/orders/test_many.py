@@ -90,7 +90,7 @@ def test_a_dry_run_shows_each_case_and_orders_nothing(stuck: Desk, command: Comm
     assert (stuck.ledger.rows(), len(stuck.door.given)) == (before, given)
 
 
-def test_an_unfit_case_is_left_out_with_the_reason(stuck: Desk, command: Command) -> None:
+def test_a_case_that_cannot_be_so_decided_is_left_out(stuck: Desk, command: Command) -> None:
     everything = ("limbo", "resolve", "write-off", "--all-of", "IdempotencyConflict", "--reason", REASON)
 
     found = shown(command, *everything)
@@ -115,7 +115,7 @@ def test_an_unfit_case_is_left_out_with_the_reason(stuck: Desk, command: Command
         ((), [ONE, TWO, THREE, HELD]),
     ],
 )
-def test_the_same_cases_are_listed_by_account_and_error(
+def test_limbo_list_and_resolve_filter_cases_alike(
     stuck: Desk, command: Command, options: tuple[str, ...], keys: list[str]
 ) -> None:
     code, out, _ = command("limbo", "list", *options, "--json")
@@ -139,7 +139,7 @@ def test_with_the_digest_each_shown_case_is_decided_separately(
     assert statuses(stuck, HELD) == ["LIMBO"]
 
 
-def test_a_case_later_than_the_dry_run_is_not_decided(stuck: Desk, command: Command, told: str) -> None:
+def test_a_case_that_came_after_the_dry_run_is_left(stuck: Desk, command: Command, told: str) -> None:
     late = "order-many-late-01"
     stuck.pay(late, payer="carol")
     stuck.broken["ReclaimFunds"] = IdempotencyConflict("bob is locked")
@@ -162,7 +162,7 @@ def one_is_stuck_again(desk: Desk, command: Command) -> None:
 
 
 @pytest.mark.parametrize("change", [one_is_decided, one_is_stuck_again])
-def test_a_changed_case_stops_all_orders_and_shows_the_rest(
+def test_a_case_changed_since_the_dry_run_stops_everything(
     stuck: Desk, command: Command, change: Callable[[Desk, Command], None]
 ) -> None:
     found = shown(command, *WRITE_OFF)
@@ -202,7 +202,7 @@ def test_the_digest_of_another_dry_run_is_refused(
     assert stuck.ledger.rows() == before
 
 
-def test_a_useless_retry_is_reported_and_stops_no_other_case(stuck: Desk, command: Command) -> None:
+def test_a_case_stuck_again_is_reported_and_stops_no_other(stuck: Desk, command: Command) -> None:
     stuck.pay("order-rich-00001", payer="carol", amount="93.00", fee="0.00")
 
     code, results, _ = ordered(command, shown(command, *RETRY)["command"])
@@ -211,7 +211,7 @@ def test_a_useless_retry_is_reported_and_stops_no_other_case(stuck: Desk, comman
     assert sorted(results.values()) == ["COMPENSATED", "COMPENSATED", "LIMBO: stuck again, as case 2"]
 
 
-def test_a_refusal_stops_no_other_case_and_gravest_code_wins(
+def test_a_refused_case_stops_no_other_but_fails_the_command(
     stuck: Desk, command: Command, told: str
 ) -> None:
     send = stuck.door.send
@@ -253,7 +253,7 @@ FULL = Answer(429, {"message": "Too Many Requests"})
     [(FORBIDDEN, "may not give this order"), (FULL, "429"), (KeyboardInterrupt(), "Ctrl-C")],
     ids=["forbidden", "no room", "Ctrl-C"],
 )
-def test_a_shut_door_stops_it_and_shows_progress_and_advice(
+def test_losing_permission_stops_the_run_and_shows_what_is_left(
     stuck: Desk, command: Command, told: str, answer: Answer | BaseException, why: str
 ) -> None:
     send = stuck.door.send
@@ -285,7 +285,7 @@ def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command
     assert {case["case"] for _, case in stuck.door.given if "case" in case} == {1}
 
 
-def test_failures_in_a_row_stop_it(stuck: Desk, command: Command, told: str) -> None:
+def test_three_failures_in_a_row_stop_the_run(stuck: Desk, command: Command, told: str) -> None:
     answers(stuck, BUSY, ONE, TWO, THREE)
 
     code, results, err = ordered(command, told)
@@ -294,7 +294,7 @@ def test_failures_in_a_row_stop_it(stuck: Desk, command: Command, told: str) -> 
     assert "3 orders in a row have failed" in err
 
 
-def test_an_end_that_does_not_come_is_in_flight(stuck: Desk, command: Command, told: str) -> None:
+def test_a_case_that_does_not_end_is_reported_in_flight(stuck: Desk, command: Command, told: str) -> None:
     stuck.machines.runs = False
 
     code, results, _ = ordered(command, told)
@@ -348,7 +348,7 @@ def test_two_persons_decide_many_cases_with_two_commands_each(together: Desk, co
     assert together.entry("resolve:1", TWO)["approved_by"] == GRACE
 
 
-def test_a_renewed_proposal_is_not_approved_with_the_first_digest(together: Desk, command: Command) -> None:
+def test_a_renewed_proposal_needs_a_new_dry_run(together: Desk, command: Command) -> None:
     propose = ("limbo", "propose", "write-off", *OF_BOB, "--reason", REASON)
     ordered(command, shown(command, *propose)["command"])
     seen = shown(command, "limbo", "approve", "write-off", *OF_BOB)["seen"]
@@ -365,7 +365,7 @@ def test_a_renewed_proposal_is_not_approved_with_the_first_digest(together: Desk
     assert statuses(together, ONE, TWO, THREE) == ["LIMBO"] * 3
 
 
-def test_only_proposals_of_the_decision_are_approved(together: Desk, command: Command) -> None:
+def test_only_open_proposals_of_the_same_decision_are_approved(together: Desk, command: Command) -> None:
     command("limbo", "propose", ONE, "complete", "--reason", REASON)
     command("limbo", "propose", TWO, "write-off", "--reason", REASON)
 

@@ -33,7 +33,7 @@ def refused(code: Exit, told: str, command: object, *given: object) -> None:
         command(*given)  # type: ignore[operator]
 
 
-def test_one_proposes_another_approves_and_the_outcome_is_told(desk: Desk) -> None:
+def test_one_person_proposes_and_another_approves_with_the_outcome_shown(desk: Desk) -> None:
     desk.stuck()
     refused(Exit.CONFLICT, "needs 2 persons", resolution.resolve, desk.stack, KEY, WRITE_OFF, REASON)
 
@@ -76,7 +76,7 @@ def test_the_printed_command_approves_only_what_was_shown(
     assert (code, error, desk.row()["status"]) == (Exit.FINE, "", "COMPENSATED")
 
 
-def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command: Command) -> None:
+def test_a_proposal_with_an_equal_digest_prefix_is_not_approved(desk: Desk, command: Command) -> None:
     """Two reasons with similar digests are found within minutes: a cut digest would fit both."""
     desk.stuck()
     printed = proposal.propose(desk.stack, KEY, WRITE_OFF, "1.00")["command"]
@@ -91,7 +91,7 @@ def test_a_proposal_of_the_same_first_digits_is_not_approved(desk: Desk, command
     assert desk.door.given[-1][1]["digest"] == digest
 
 
-def test_a_case_is_shown_with_its_proposal_and_approval_command(
+def test_limbo_show_prints_the_proposal_and_its_approval_command(
     command: Command, proposed: dict[str, Any]
 ) -> None:
     code, text, _ = command("limbo", "show", KEY)
@@ -105,13 +105,13 @@ def test_a_case_is_shown_with_its_proposal_and_approval_command(
 
 
 @pytest.mark.parametrize("digits", [0, 12, 63])
-def test_a_cut_digest_names_no_proposal(desk: Desk, proposed: dict[str, Any], digits: int) -> None:
+def test_a_shortened_digest_is_refused(desk: Desk, proposed: dict[str, Any], digits: int) -> None:
     cut = proposed | {"digest": proposed["digest"][:digits]}
     for move in (proposal.approve, proposal.withdraw):
         refused(Exit.USAGE, "digest: must be the proposal's, of 64", move, desk.stack, KEY, cut)
 
 
-def test_what_is_withdrawn_is_shown_no_more(desk: Desk, proposed: dict[str, Any]) -> None:
+def test_a_withdrawn_proposal_is_no_longer_shown(desk: Desk, proposed: dict[str, Any]) -> None:
     desk.door.by = ADA
 
     proposal.withdraw(desk.stack, KEY, proposed)

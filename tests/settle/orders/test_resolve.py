@@ -77,7 +77,7 @@ def test_a_repeated_decision_is_followed_and_another_is_a_conflict(desk: Desk) -
         (stuck, 2, "is LIMBO, and has no case 2"),
     ],
 )
-def test_a_decision_needs_an_open_case_in_limbo(
+def test_deciding_a_case_that_is_not_open_is_a_conflict(
     desk: Desk, make: Callable[[Desk], None], case: int | None, why: str
 ) -> None:
     make(desk)
@@ -152,7 +152,7 @@ def test_without_a_case_only_the_first_case_is_decided(desk: Desk) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_that_breaks_the_glass_may_be_repeated(
+def test_a_break_glass_command_may_be_repeated_and_pages_once(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
     """A lost answer's order is carried out once, pages once, and is answered unchanged."""

@@ -36,7 +36,7 @@ def refused(desk: Desk) -> tuple[Exit, str]:
 @pytest.mark.parametrize(
     ("until", "status"), [("fee", "SETTLED"), ("claim", "PROCESSING"), ("release", "PROCESSING")]
 )
-def test_an_order_with_reason_reverses_settled_or_stalled_payments(
+def test_a_reason_is_enough_to_reverse_settled_or_stalled_payments(
     desk: Desk, until: str, status: str
 ) -> None:
     wire = desk.pay(until=until)
@@ -97,13 +97,13 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
     assert (desk.ledger.rows(), desk.orders) == before
 
 
-def test_an_unreadable_reason_is_refused_before_any_request(desk: Desk) -> None:
+def test_an_empty_reason_is_refused_before_any_call(desk: Desk) -> None:
     """A request would find that no payment has the key."""
     with failing(Exit.USAGE, r"^reason: must be one line"):
         reverse(desk, " ")
 
 
-def test_a_settlement_changed_since_the_look_is_a_conflict(desk: Desk) -> None:
+def test_a_settlement_changed_since_the_read_is_a_conflict(desk: Desk) -> None:
     """A settlement to be reversed as stalled settles meanwhile: a person must look at it."""
     desk.pay(until="release")
     send = desk.door.send
@@ -120,7 +120,7 @@ def test_a_settlement_changed_since_the_look_is_a_conflict(desk: Desk) -> None:
     assert desk.row()["status"] == "SETTLED"
 
 
-def test_a_command_gives_up_on_an_endless_machine(desk: Desk) -> None:
+def test_the_command_gives_up_on_a_machine_that_never_ends(desk: Desk) -> None:
     desk.pay()
     desk.machines.runs = False
 

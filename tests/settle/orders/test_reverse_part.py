@@ -24,7 +24,7 @@ def refused(desk: Desk, amount: str = "5.00", part: int = 1, reason: str = WHY) 
     return told.value.code, str(told.value)
 
 
-def test_each_part_has_the_number_that_is_shown(desk: Desk) -> None:
+def test_each_reversed_part_has_its_own_number(desk: Desk) -> None:
     desk.pay()
     assert partial_reversal.next_part(desk.stack, KEY, "5.00", WHY) == 1
 
@@ -36,7 +36,7 @@ def test_each_part_has_the_number_that_is_shown(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("option", [(), ("--propose",), ("--break-glass",)])
-def test_the_same_command_again_gives_nothing_back_a_second_time(
+def test_repeating_the_same_command_reverses_nothing_more(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
 ) -> None:
     """Its first answer may have been lost: only a part number permits another part."""
@@ -90,7 +90,7 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("option", "route"), [("--propose", "propose"), ("--break-glass", "break-glass")])
-def test_the_command_sends_a_part_to_its_own_route(
+def test_each_option_of_a_part_uses_its_own_route(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: str, route: str
 ) -> None:
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)

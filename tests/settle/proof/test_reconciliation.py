@@ -76,7 +76,7 @@ def test_a_currency_unknown_to_the_stage_is_a_fault(book: Book) -> None:
     assert not findings.conserved
 
 
-def test_a_nonzero_sum_is_not_conserved_even_without_a_fault() -> None:
+def test_totals_that_do_not_sum_to_zero_are_not_conserved() -> None:
     assert not Findings(totals={"EUR": {"customers": 1}, "USD": {"customers": -1}}).conserved
     assert Findings(totals={"EUR": {"customers": 1, "fees": -1}}).conserved
     assert not Findings(totals={"EUR": {"customers": 1, "fees": -1}}, unproven=["a row"]).conserved
@@ -104,7 +104,7 @@ def test_two_faults_that_cancel_each_other_out_are_both_found(book: Book) -> Non
         (drop(settlement(HELD)), (f"SETTLEMENT#{HELD}", "SETTLEMENT")),
     ],
 )
-def test_a_row_moving_or_new_during_scan_is_no_fault(
+def test_a_row_that_changed_during_the_scan_is_no_fault(
     book: Book, plant: Plant, moved: tuple[str, str]
 ) -> None:
     plant(book)
@@ -120,7 +120,7 @@ def test_a_row_moving_or_new_during_scan_is_no_fault(
     assert (findings.in_flight, findings.faults, findings.conserved) == (1, [], True)
 
 
-def test_a_second_look_knows_the_entries_of_the_scan(book: Book) -> None:
+def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> None:
     """The row locates its entries; an unexplained entry would not be found again."""
     change(settlement(HELD), hold_at="2026-11-20T11:00:00.000Z")(book)
     looked_at = []
@@ -178,7 +178,7 @@ def test_made_or_lost_money_shows_in_its_currency_sum(book: Book, find: Find, na
     }
 
 
-def test_a_table_at_work_is_conserved_in_each_currencys_decimals(book: Book) -> None:
+def test_totals_are_conserved_and_shown_in_each_currencys_decimals(book: Book) -> None:
     exponents = {"EUR": 2, "JPY": 0, "KWD": 3}
 
     findings = reconcile(book.rows, nothing_to_look_at)
@@ -236,7 +236,7 @@ def histories(draw: st.DrawFn) -> Book:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_any_history_of_valid_transfers_reconciles(book: Book, random: Any) -> None:
+def test_any_history_of_valid_transfers_has_no_fault(book: Book, random: Any) -> None:
     random.shuffle(book.rows)
 
     findings = reconcile(book.rows, nothing_to_look_at)
@@ -246,7 +246,7 @@ def test_any_history_of_valid_transfers_reconciles(book: Book, random: Any) -> N
 
 
 @given(histories(), st.data())
-def test_each_single_change_of_moved_or_held_amounts_is_found(book: Book, data: st.DataObject) -> None:
+def test_each_single_change_of_an_amount_is_found(book: Book, data: st.DataObject) -> None:
     amounts = [
         (row, name)
         for row in book.rows

@@ -103,7 +103,7 @@ MOVED: dict[str, tuple[Find, Callable[[Row], Row], str]] = {
 
 
 @pytest.mark.parametrize(("find", "move", "why"), MOVED.values(), ids=MOVED)
-def test_a_row_in_the_place_of_another_is_malformed(
+def test_a_row_stored_under_another_rows_key_is_malformed(
     book: Book, find: Find, move: Callable[[Row], Row], why: str
 ) -> None:
     copied = find(book) | move(find(book))
@@ -122,9 +122,7 @@ def test_a_row_in_the_place_of_another_is_malformed(
         (ALICE, ["ACCOUNT#alice: has entries, but no sound row"]),
     ],
 )
-def test_a_malformed_row_proves_nothing_and_dependent_rows_are_faulty(
-    book: Book, find: Find, also: list[str]
-) -> None:
+def test_rows_that_depend_on_a_malformed_row_are_faulty(book: Book, find: Find, also: list[str]) -> None:
     change(find, currency=1)(book)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -133,7 +131,7 @@ def test_a_malformed_row_proves_nothing_and_dependent_rows_are_faulty(
         assert any(fault.startswith(start) for fault in findings.faults), findings.faults
 
 
-def test_a_sum_has_no_bound(book: Book) -> None:
+def test_sums_beyond_64_bits_are_exact(book: Book) -> None:
     """SQLite sums up to 64 bits. Only single amounts and balances must fit."""
     for number in range(20):
         book.open(f"carla-{number}", 2**62)
@@ -145,7 +143,7 @@ def test_a_sum_has_no_bound(book: Book) -> None:
     assert findings.conserved
 
 
-def test_entries_of_an_account_without_a_row_are_not_summed(book: Book) -> None:
+def test_entries_of_a_missing_account_are_a_fault(book: Book) -> None:
     book.deposit("carla", 700)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))

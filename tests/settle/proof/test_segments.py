@@ -48,7 +48,7 @@ def stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stack:
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, processes: int) -> None:
+def test_several_processes_find_the_same_as_one(desk: Desk, stack: Stack, processes: int) -> None:
     desk.stuck()
     desk.pay("order-2026-000102", until="release")
     told: list[tuple[str, int]] = []
@@ -62,7 +62,7 @@ def test_several_processes_find_what_one_finds(desk: Desk, stack: Stack, process
     assert (READING, findings.rows) in told
 
 
-def test_several_processes_know_which_entries_may_be_gone(
+def test_several_processes_know_which_entries_have_expired(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_dependencies.store, "_adds", adds(days=400))
@@ -81,7 +81,7 @@ def test_several_processes_know_which_entries_may_be_gone(
     assert found[0].faults == []
 
 
-def test_a_fault_or_newer_layout_is_found_in_any_part(desk: Desk, stack: Stack) -> None:
+def test_faults_and_unknown_rows_are_found_in_any_segment(desk: Desk, stack: Stack) -> None:
     desk.pay()
     row = desk.row()
     desk.alter(escrow=row["escrow"] + 1)
@@ -194,7 +194,7 @@ def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: 
     assert [one.process.is_alive() for one in begun] == [False, False]
 
 
-def test_a_cut_off_part_is_unproven_and_prevents_all_judgement(
+def test_a_cut_off_segment_leaves_the_whole_table_unproven(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by half of its entries, each settlement would be a fault."""
@@ -237,7 +237,7 @@ def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pyte
     assert report.found["rows"] == 0
 
 
-def test_facts_come_in_batches_and_only_the_last_ends_them(
+def test_a_process_sends_its_facts_in_batches(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay()

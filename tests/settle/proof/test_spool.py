@@ -29,7 +29,7 @@ def spool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield spool
 
 
-def test_rows_of_a_settlement_come_together_in_key_order(spool: Spool) -> None:
+def test_the_spool_groups_a_settlements_rows_in_key_order(spool: Spool) -> None:
     numbers = list(range(2_500))  # more than a batch
     random.Random(1).shuffle(numbers)
     for number in numbers:
@@ -45,7 +45,7 @@ def test_rows_of_a_settlement_come_together_in_key_order(spool: Spool) -> None:
     assert journals[7].entries == [entry("order-0007"), entry("order-0007", "another instant")]
 
 
-def test_facts_come_back_as_they_were(spool: Spool) -> None:
+def test_the_spool_returns_facts_unchanged(spool: Spool) -> None:
     parties = ("order-1", "LIMBO", "alice", "bob", "EUR", "a-hash")
     slots = ("1", "2", None, None, None, None, None)
     row = SettlementFacts(*parties, 2**63 - 1, 0, -(2**63 - 1), *slots, "APPROVED", 3, None)
@@ -57,7 +57,7 @@ def test_facts_come_back_as_they_were(spool: Spool) -> None:
     assert (journal.row, account.row) == (row, BalanceFacts("alice", "EUR", 2**63 - 1))
 
 
-def test_changes_add_up_by_account_and_currency_without_a_bound(spool: Spool) -> None:
+def test_the_spool_sums_changes_by_account_without_overflow(spool: Spool) -> None:
     for number in range(5_000):
         spool.post(f"customer-{number % 1500:04}", "EUR", 2**62)
         spool.post("external:EUR", "EUR", -(2**62))
@@ -72,7 +72,7 @@ def test_changes_add_up_by_account_and_currency_without_a_bound(spool: Spool) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see the open files")
-def test_the_file_has_no_name_and_is_gone_afterwards() -> None:
+def test_the_spools_file_is_unnamed_and_gone_afterwards() -> None:
     """Even a killed process leaves no file, and other processes cannot open it."""
 
     def files() -> list[str]:

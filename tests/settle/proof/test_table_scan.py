@@ -139,7 +139,7 @@ ALICE, PAYMENT = keys.account("alice"), keys.settlement("order-2026-000101")
         (PAYMENT, None),
     ],
 )
-def test_a_row_constantly_wrong_or_gone_is_a_fault(
+def test_a_permanently_wrong_or_deleted_row_is_a_fault(
     ledger: Ledger, stack: Stack, key: Row, change: Callable[[Row], Row] | None
 ) -> None:
     row = stack.store.read(key)
@@ -152,7 +152,7 @@ def test_a_row_constantly_wrong_or_gone_is_a_fault(
     assert (findings.unproven, findings.conserved) == ([], False)
 
 
-def test_an_unexplained_entry_is_found_again_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
+def test_an_unexplained_entry_is_reread_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
     """Its settlement's row names only known entries: reading those would miss it."""
     hold = journal(ledger.rows(), "order-2026-000101")["hold"]
     again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
@@ -165,7 +165,7 @@ def test_an_unexplained_entry_is_found_again_by_its_own_key(ledger: Ledger, stac
 
 
 @pytest.mark.parametrize("key", [PAYMENT, ALICE], ids=["settlement", "account"])
-def test_one_look_is_enough_for_a_row_at_rest(
+def test_a_row_at_rest_needs_only_one_look(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack, key: Row
 ) -> None:
     row, asked, read = stack.store.read(key), list[Row](), stack.store.read
@@ -185,7 +185,7 @@ def test_one_look_is_enough_for_a_row_at_rest(
     assert asked == ([key, proposed] * 2 if key == PAYMENT else [key] * 3)
 
 
-def test_a_row_moving_at_every_look_is_unproven_not_faulty(
+def test_a_row_that_changes_at_every_look_is_unproven(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
     row = stack.store.read(ALICE)
@@ -209,7 +209,7 @@ PRIVATE = (
 """Read, but never kept or shown: personal data, free text, secrets."""
 
 
-def test_the_proof_keeps_and_tells_no_name_reason_or_token(
+def test_the_proof_keeps_and_prints_no_name_reason_or_token(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
     """The hash and the evidence need them. All rows here are at fault."""

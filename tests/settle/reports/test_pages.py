@@ -43,7 +43,7 @@ def test_a_query_reads_all_rows_of_its_partitions_in_order(
     assert len(of["bob"]) > 1
 
 
-def test_the_client_answers_as_before_once_the_rows_are_read(desk: Desk) -> None:
+def test_reading_pages_does_not_change_the_clients_other_answers(desk: Desk) -> None:
     """The tests share their client; a command has one for each scan."""
     list(pages.scan(desk.stack.store))
     rows = pages.query(desk.stack.store, "ENTRIES#alice")
@@ -89,7 +89,7 @@ VALUES = st.one_of(SIMPLE, st.dictionaries(TEXTS, SIMPLE, min_size=2, max_size=3
 
 @settings(max_examples=50)
 @given(st.dictionaries(TEXTS, VALUES, min_size=2, max_size=4))
-def test_a_row_is_read_as_boto3_reads_it(row: dict[str, Any]) -> None:
+def test_rows_are_decoded_as_boto3_decodes_them(row: dict[str, Any]) -> None:
     wire = to_wire(row)
 
     read = pages._DECODER.decode(json.dumps({"Items": [wire], "Count": 1}))
@@ -106,5 +106,5 @@ def test_a_row_is_read_as_boto3_reads_it(row: dict[str, Any]) -> None:
         ({"L": [{"S": "a"}]}, {"L": ["a"]}),
     ],
 )
-def test_an_unexpected_value_is_read_as_unusable_for_judgement(wire: Any, read: Any) -> None:
+def test_an_unknown_type_of_value_is_kept_as_unusable(wire: Any, read: Any) -> None:
     assert pages._DECODER.decode(json.dumps({"pk": {"S": "a"}, "odd": wire})) == {"pk": "a", "odd": read}

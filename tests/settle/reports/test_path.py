@@ -32,7 +32,7 @@ def shown(found: list[Walk], machine: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_the_path_is_the_one_that_the_machines_took(desk: Desk, way: Way) -> None:
+def test_the_shown_path_is_the_one_the_machines_took(desk: Desk, way: Way) -> None:
     """Each committed step is on it with its time, and only an unfinished settlement has a position.
 
     A claimed key shows its first state: no execution exists yet. A write-off commits no reversal: losses
@@ -137,7 +137,7 @@ decision announced by another execution. Failures leave none either.
 """
 
 
-def test_every_defined_way_is_on_a_path_or_named_untraced() -> None:
+def test_every_transition_is_on_a_tested_path_or_listed_untraced() -> None:
     """The mock file lists the same ways, with their errors."""
     taken = {
         f"{one.state} {following.state}"

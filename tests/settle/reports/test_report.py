@@ -83,7 +83,7 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @each_way
-def test_a_report_of_each_way_is_sound_with_its_entries_and_path(desk: Desk, way: Way) -> None:
+def test_each_ways_report_is_sound_with_its_entries_and_path(desk: Desk, way: Way) -> None:
     way(desk)
     told = settlement.describe(desk.stack, KEY)
     walks = report.describe(desk.stack, KEY, AT)["walks"]
@@ -115,7 +115,7 @@ def test_a_report_of_each_way_is_sound_with_its_entries_and_path(desk: Desk, way
     assert shown.startswith(f"{KEY}: {told['status']}")
 
 
-def test_a_report_runs_nothing_and_asks_no_server(desk: Desk) -> None:
+def test_a_report_runs_no_script_and_loads_nothing(desk: Desk) -> None:
     stuck("release")(desk)
 
     text = page(desk)
@@ -132,7 +132,7 @@ def test_a_report_runs_nothing_and_asks_no_server(desk: Desk) -> None:
     assert re.findall(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text) == []
 
 
-def test_a_report_is_read_by_a_screen_reader(desk: Desk) -> None:
+def test_a_report_is_accessible_to_screen_readers(desk: Desk) -> None:
     """Ordered headings, table captions, header scopes and named drawings."""
     decided("release", RETRY, WRITE_OFF)(desk)
 
@@ -178,7 +178,7 @@ def test_a_report_has_the_timeline_with_its_gaps(desk: Desk) -> None:
     assert [moment.at for moment in moments] == sorted(moment.at for moment in moments)
 
 
-def test_a_file_shows_each_instant_and_its_age_at_making(desk: Desk) -> None:
+def test_a_saved_report_shows_ages_relative_to_its_making(desk: Desk) -> None:
     """It is read later: "ago" would be wrong by then."""
     settled(desk)
 
@@ -208,7 +208,7 @@ def test_a_file_shows_each_instant_and_its_age_at_making(desk: Desk) -> None:
         (7, True, ""),
     ],
 )
-def test_a_time_is_told_against_the_page(instant: object, live: bool, shown: str) -> None:
+def test_a_time_is_shown_relative_to_the_pages_time(instant: object, live: bool, shown: str) -> None:
     assert render._distance(instant, "2026-11-23T09:00:00.000Z", live) == shown
 
 
@@ -253,7 +253,7 @@ def test_a_settlement_changing_during_the_read_is_read_again(
     assert (told["outcome"]["status"], len(told["entries"]), len(looks)) == ("SETTLED", 3, 2)
 
 
-def test_a_settlement_that_never_rests_is_told_in_one_line(
+def test_a_settlement_that_keeps_changing_is_reported_in_one_line(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settled(desk)
@@ -288,7 +288,7 @@ PEOPLE = {
 """Attributes left out of a redacted report; an ARN in `by` keeps account and role."""
 
 
-def test_each_row_attribute_is_shown_or_left_out_on_purpose() -> None:
+def test_each_attribute_is_either_shown_or_deliberately_left_out() -> None:
     meanings = tomllib.loads((PROJECT / "docs/reference/meanings.toml").read_text())
     every = {name for kind in ("settlement", "entry", "evidence", "proposal") for name in meanings[kind]}
     left_out = {name for names in PEOPLE.values() for name in names}
@@ -344,7 +344,7 @@ def test_a_redacted_report_names_no_person_reason_or_reference(desk: Desk, way: 
         ("", ""),
     ],
 )
-def test_of_an_arn_the_person_is_left_out(by: str, shown: str) -> None:
+def test_redacting_an_arn_leaves_the_person_out(by: str, shown: str) -> None:
     assert redaction.redacted({"by": by, "approved_by": by}) == {"by": shown, "approved_by": shown}
 
 
@@ -388,7 +388,7 @@ def attacked(told: Any, text: str) -> Any:
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(min_size=1) | st.just(HOSTILE))
-def test_a_hostile_text_is_shown_as_text_in_each_field(hostile_report: dict[str, Any], text: str) -> None:
+def test_hostile_text_in_any_field_adds_no_element(hostile_report: dict[str, Any], text: str) -> None:
     """The page keeps the elements and attributes that it has without the text."""
     tame = parsed(render.settlement(attacked(hostile_report, "tame")))
 
@@ -416,7 +416,7 @@ def test_only_the_style_and_the_drawing_are_not_escaped() -> None:
 # The file
 
 
-def test_a_report_is_its_owners_file_and_opens_by_path(
+def test_a_report_file_is_private_and_opened_by_its_path(
     desk: Desk, command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled(desk)
@@ -445,7 +445,7 @@ def test_an_existing_file_is_replaced_only_with_force(desk: Desk, command: Comma
     assert there.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_file_appearing_during_the_report_is_kept(tmp_path: Path) -> None:
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     there = tmp_path / "a.html"
     file.ensure_can_write(there, overwrite=False)
     there.write_text("another's")
@@ -490,7 +490,7 @@ def test_a_half_failed_write_leaves_only_the_old_file(
         (("--day", "2999-01-01"), Exit.USAGE, "day: 2999-01-01 is in the future"),
     ],
 )
-def test_bad_input_is_one_line_and_no_file(
+def test_invalid_arguments_print_one_line_and_write_no_file(
     desk: Desk, command: Command, folder: Path, arguments: tuple[str, ...], code: Exit, told: str
 ) -> None:
     settled(desk)
@@ -529,7 +529,7 @@ def test_malformed_evidence_is_named_in_one_line(
     assert f"EVIDENCE#{KEY} / {KEY}:verify: has no sound {name}" in ended[2]
 
 
-def test_a_row_lacking_display_attributes_is_shown_without_them(desk: Desk) -> None:
+def test_a_row_lacking_optional_attributes_is_still_reported(desk: Desk) -> None:
     stuck("release")(desk)
     for step in ("verify", "limbo:1"):
         address = keys.evidence(KEY, step)
@@ -543,7 +543,7 @@ def test_a_row_lacking_display_attributes_is_shown_without_them(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-20T12:00:00", ""])
-def test_a_time_that_is_none_is_shown_as_it_is(desk: Desk, at: str) -> None:
+def test_an_invalid_time_is_shown_unchanged(desk: Desk, at: str) -> None:
     """A report is needed exactly for a row changed by hand."""
     settled(desk)
     desk.alter(claimed_at=at)

@@ -56,7 +56,7 @@ def test_a_day_is_counted_by_status_hour_and_error(desk: Desk) -> None:
     assert [one["count"] for one in told["reversed_for"]] == [1]
 
 
-def test_money_comes_from_the_rows_and_the_internal_accounts(desk: Desk) -> None:
+def test_the_day_report_takes_money_from_rows_and_internal_accounts(desk: Desk) -> None:
     desk.pay("order-settled-0001", payee="shop")
     desk.pay()
     desk.reverse("the goods came back")
@@ -72,7 +72,7 @@ def test_money_comes_from_the_rows_and_the_internal_accounts(desk: Desk) -> None
     }
 
 
-def test_only_what_was_claimed_on_the_day_is_counted(desk: Desk) -> None:
+def test_the_day_report_counts_only_settlements_claimed_that_day(desk: Desk) -> None:
     rejected(desk, 1, claimed_at=f"{TODAY}T00:00:00.000Z")
     rejected(desk, 2, claimed_at=f"{TODAY}T23:59:59.999Z")
     rejected(desk, 3, claimed_at=f"{TODAY - timedelta(days=1)}T23:59:59.999Z")
@@ -83,7 +83,7 @@ def test_only_what_was_claimed_on_the_day_is_counted(desk: Desk) -> None:
     assert (told["count"], told["hours"][0]["refused"], told["hours"][23]["refused"]) == (2, 1, 1)
 
 
-def test_the_times_to_the_end_are_those_of_settled_payments(desk: Desk) -> None:
+def test_durations_are_counted_over_settled_payments_only(desk: Desk) -> None:
     for number in range(1, 101):
         rejected(
             desk, number, status="SETTLED", finished_at=f"{TODAY}T10:{number // 60:02}:{number % 60:02}.999Z"
@@ -95,7 +95,7 @@ def test_the_times_to_the_end_are_those_of_settled_payments(desk: Desk) -> None:
     assert seconds == {"p50": 51.0, "p95": 96.0, "p99": 100.0, "p100": 101.0}
 
 
-def test_a_hand_edited_row_is_counted_and_breaks_no_page(desk: Desk) -> None:
+def test_a_hand_edited_row_is_counted_without_breaking_the_page(desk: Desk) -> None:
     rejected(desk, 1, status="<b>PAID</b>", failure=None)
     rejected(desk, 2, failure="text", finished_at=None)
     rejected(desk, 3, status="SETTLED", amount="many", finished_at="soon", currency=None)
@@ -109,7 +109,7 @@ def test_a_hand_edited_row_is_counted_and_breaks_no_page(desk: Desk) -> None:
     assert "<b>PAID</b>" in shown
 
 
-def test_an_empty_day_says_so(desk: Desk) -> None:
+def test_the_report_of_an_empty_day_says_so(desk: Desk) -> None:
     page = render.day(day.describe(desk.stack, date(2020, 1, 1), AT))
 
     for told in ("None was refused.", "None was reversed.", "nothing was settled"):
@@ -117,7 +117,7 @@ def test_an_empty_day_says_so(desk: Desk) -> None:
     assert not [one for one in parsed(page).iter() if one.tag.endswith("rect")]
 
 
-def test_the_page_has_a_bar_and_figures_for_each_kind(desk: Desk) -> None:
+def test_the_day_page_has_a_bar_and_figures_per_kind(desk: Desk) -> None:
     desk.pay("order-settled-0001", payee="shop")
     rejected(desk, 1)
     rejected(desk, 2)
@@ -135,7 +135,7 @@ def test_the_page_has_a_bar_and_figures_for_each_kind(desk: Desk) -> None:
     assert "<script" not in page
 
 
-def test_the_command_writes_the_day_and_keeps_existing_files(
+def test_the_command_writes_the_day_report_without_overwriting(
     desk: Desk, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

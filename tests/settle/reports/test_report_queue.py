@@ -57,7 +57,7 @@ def cells(text: str, caption: str) -> Iterator[list[str]]:
                 yield ["".join(cell.itertext()) for cell in row]
 
 
-def test_an_empty_queue_says_so(desk: Desk) -> None:
+def test_the_report_of_an_empty_queue_says_so(desk: Desk) -> None:
     shown = texts(render.queue(queue.describe(desk.stack, AT)))
 
     for told in (
@@ -70,7 +70,7 @@ def test_an_empty_queue_says_so(desk: Desk) -> None:
     assert "no scheduled proof within 3 days" in shown
 
 
-def test_cases_and_settlements_in_flight_have_age_and_next_command(desk: Desk) -> None:
+def test_each_line_of_the_queue_has_age_and_next_command(desk: Desk) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
 
@@ -141,7 +141,7 @@ def test_the_cards_sum_the_amounts_at_risk_by_currency(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("seconds", "bar"), [(0, 0), (59, 0), (60, 1), (899, 2), (900, 3), (604_799, 6), (604_800, 7), (10**8, 7)]
 )
-def test_an_age_is_counted_in_one_bar(seconds: int, bar: int) -> None:
+def test_each_case_counts_in_exactly_one_age_bar(seconds: int, bar: int) -> None:
     since = (AT - timedelta(seconds=seconds)).isoformat()
 
     ages = queue._ages([{"since": since}, {"since": None}], AT)
@@ -166,7 +166,7 @@ def test_a_settled_payments_proposal_is_shown_with_its_approval_command(desk: De
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_cases_proposal_is_listed_once_and_beside_its_case(desk: Desk) -> None:
+def test_a_cases_proposal_is_listed_and_shown_beside_its_case(desk: Desk) -> None:
     desk.stuck()
     made = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, "as agreed")
 
@@ -178,7 +178,7 @@ def test_a_cases_proposal_is_listed_once_and_beside_its_case(desk: Desk) -> None
     assert case[-2] == "write-off, 0 of 1"
 
 
-def test_the_last_proof_is_told_with_its_age(desk: Desk, cloudwatch: CloudWatch) -> None:
+def test_the_queue_shows_the_last_proof_and_its_age(desk: Desk, cloudwatch: CloudWatch) -> None:
     def points(*values: tuple[int, float]) -> list[dict[str, Any]]:
         return [{"Timestamp": AT - timedelta(hours=hours), "Maximum": value} for hours, value in values]
 
@@ -202,7 +202,7 @@ def test_the_last_proof_is_told_with_its_age(desk: Desk, cloudwatch: CloudWatch)
     ],
     ids=["denied", "no answer"],
 )
-def test_without_cloudwatch_the_rest_of_the_queue_is_told(
+def test_without_cloudwatch_the_rest_of_the_queue_is_shown(
     desk: Desk, cloudwatch: CloudWatch, failure: Exception
 ) -> None:
     desk.stuck()

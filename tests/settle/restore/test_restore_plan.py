@@ -127,7 +127,7 @@ def test_a_complete_table_is_ready_and_names_payments_in_flight(day: Day) -> Non
     assert told["restored_to"] == timestamp(INSTANT)
 
 
-def test_a_stage_continues_on_a_ready_table_with_whole_books(
+def test_a_stage_continues_on_a_restored_table_that_is_ready(
     day: Day, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert day.plan()[0] == Exit.FINE
@@ -144,7 +144,7 @@ def test_a_stage_continues_on_a_ready_table_with_whole_books(
     assert command("reconcile")[0] == Exit.FINE
 
 
-def test_later_payments_are_named_with_amounts_and_nothing_is_written(day: Day) -> None:
+def test_payments_made_after_the_restore_point_are_listed_with_amounts(day: Day) -> None:
     """The journal has only a verdict's digest: a row rebuilt without its texts is not the signed one."""
     day.desk.pay(NEW)
     day.seal(LATER)
@@ -164,7 +164,7 @@ def test_later_payments_are_named_with_amounts_and_nothing_is_written(day: Day) 
     assert day.restored.rows() == before
 
 
-def test_a_payment_then_in_flight_is_named_with_later_steps(day: Day) -> None:
+def test_later_steps_of_a_restored_payment_in_flight_are_listed(day: Day) -> None:
     """Recovery would resume the restored step, and might end it differently."""
     day.desk.pay(HELD)
     day.seal(LATER)
@@ -176,7 +176,7 @@ def test_a_payment_then_in_flight_is_named_with_later_steps(day: Day) -> None:
     assert since == {HELD: ["verify", "release", "fee"], REVIEWED: [], STUCK: []}
 
 
-def test_orders_since_are_named(day: Day) -> None:
+def test_orders_given_after_the_restore_point_are_listed(day: Day) -> None:
     day.desk.pay_back()
     day.desk.reverse("as agreed", OLD)
     day.seal(LATER)
@@ -188,7 +188,7 @@ def test_orders_since_are_named(day: Day) -> None:
     assert "order-rich-00001" in steps
 
 
-def test_an_entry_unsigned_by_the_stages_keys_is_not_whole(day: Day) -> None:
+def test_an_entry_without_a_valid_signature_is_not_proven(day: Day) -> None:
     forged = {
         **keys.entry("bob", "2026-11-20T13:30:00.000Z", NEW, "release"),
         **{"step": "release", "posted_at": "2026-11-20T13:30:00.000Z", "request_hash": "x"},
@@ -206,7 +206,7 @@ def test_an_entry_unsigned_by_the_stages_keys_is_not_whole(day: Day) -> None:
 @pytest.mark.parametrize(
     ("kind", "change"), [("ENTRIES#alice", {"amount": 1}), ("SETTLEMENT#", {"reference": "forged"})]
 )
-def test_a_row_unlike_its_sealed_copy_is_named(day: Day, kind: str, change: Row) -> None:
+def test_a_restored_row_that_differs_from_its_seal_is_named(day: Day, kind: str, change: Row) -> None:
     (row,) = (
         row for row in day.restored.rows() if row["pk"].startswith(kind) and HELD in row["pk"] + row["sk"]
     )
@@ -228,7 +228,7 @@ def test_a_row_unlike_its_sealed_copy_is_named(day: Day, kind: str, change: Row)
         ("SSEDescription", {"KMSMasterKeyArn": "arn:other"}, "key: is arn:other, must be None"),
     ],
 )
-def test_what_a_restore_leaves_out_is_named(day: Day, name: str, value: Any, fault: str) -> None:
+def test_a_table_setting_lost_by_the_restore_is_named(day: Day, name: str, value: Any, fault: str) -> None:
     day.aws.restored[name] = value
 
     code, told, _ = day.plan()
@@ -237,7 +237,7 @@ def test_what_a_restore_leaves_out_is_named(day: Day, name: str, value: Any, fau
 
 
 @pytest.mark.parametrize(("answer", "told"), [({}, "off"), (None, "not known (AccessDenied)")])
-def test_backups_that_are_off_or_not_known_are_named(
+def test_missing_or_unknown_point_in_time_recovery_is_named(
     day: Day, answer: Any, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked(TableName: str) -> Any:  # noqa: N803
@@ -250,7 +250,7 @@ def test_backups_that_are_off_or_not_known_are_named(
     assert day.plan()[1]["settings"] == [f"point-in-time recovery: is {told}"]
 
 
-def test_a_table_without_its_instant_asks_for_it(day: Day) -> None:
+def test_a_restored_table_without_its_time_needs_an_option(day: Day) -> None:
     del day.aws.restored["RestoreSummary"]
 
     refused, _, said = day.plan()
@@ -265,13 +265,13 @@ def test_a_table_that_is_not_there_is_not_found(day: Day, command: Command) -> N
     assert (code, said) == (Exit.NOT_FOUND, "settle: table: nowhere: there is none in this region\n")
 
 
-def test_a_lost_original_table_does_not_fault_the_restored_one(day: Day) -> None:
+def test_the_plan_needs_no_original_table(day: Day) -> None:
     day.desk.stack.outputs["TableName"] = "lost"
 
     assert day.plan()[:2] == (0, day.plan()[1])
 
 
-def test_a_changed_object_is_refused_and_older_objects_stay_unread(day: Day) -> None:
+def test_a_changed_journal_object_is_refused_unless_older(day: Day) -> None:
     day.desk.pay(NEW)
     day.seal(LATER)
     early, late = sorted(day.s3.objects)
@@ -284,7 +284,7 @@ def test_a_changed_object_is_refused_and_older_objects_stay_unread(day: Day) -> 
     assert (code, said.startswith(f"settle: {late}: cannot be read: ")) == (Exit.FAILED, True)
 
 
-def test_a_person_gets_a_line_each_and_the_verdict_last(day: Day, command: Command) -> None:
+def test_the_plan_prints_lines_and_the_verdict_last(day: Day, command: Command) -> None:
     day.desk.pay(NEW)
     day.seal(LATER)
 

@@ -64,7 +64,7 @@ def kept(desk: Desk) -> Desk:
     return desk
 
 
-def test_books_are_proven_only_within_the_stages_retention(old: Desk) -> None:
+def test_books_are_proven_only_with_the_stages_retention_known(old: Desk) -> None:
     proof = books.prove(old.stack)
     unlimited = books.prove(kept(old).stack)
 
@@ -91,7 +91,7 @@ def test_a_statement_names_its_start_and_the_balance_brought_forward(old: Desk, 
 
 
 @pytest.mark.parametrize(("account", "count"), [("alice", 3), ("bob", 2), ("fees:EUR", 2)])
-def test_a_statement_with_the_archive_is_the_whole_one(old: Desk, account: str, count: int) -> None:
+def test_a_statement_with_the_archive_is_complete(old: Desk, account: str, count: int) -> None:
     shown = statement.show(old.stack, account, "stack")
 
     assert "complete_since" not in shown
@@ -103,7 +103,7 @@ def test_a_statement_with_the_archive_is_the_whole_one(old: Desk, account: str, 
     )
 
 
-def test_an_internal_balance_is_unknown_without_the_archive(old: Desk) -> None:
+def test_an_internal_accounts_balance_is_unknown_without_the_archive(old: Desk) -> None:
     with pytest.raises(CommandFailed, match="there is no fees:EUR"):
         statement.show(old.stack, "fees:EUR")
 
@@ -122,16 +122,16 @@ def test_an_entry_in_both_table_and_journal_is_listed_once(old: Desk, journal: S
     assert shown["entries"][-1]["sum"] == shown["available"]
 
 
-def test_an_entry_gone_before_its_time_is_not_filled_in(old: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_unexpired_entry_is_not_filled_from_the_archive(
+    old: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That is tampering, which a statement must not hide."""
     monkeypatch.setattr(Clock, "now", staticmethod(lambda zone: NOW + timedelta(days=1)))
 
     assert len(statement.show(old.stack, "alice", "stack")["entries"]) == 1
 
 
-def test_an_archive_that_was_changed_or_is_none_is_refused(
-    old: Desk, journal: Sealed, tmp_path: Path
-) -> None:
+def test_an_invalid_or_changed_archive_is_refused(old: Desk, journal: Sealed, tmp_path: Path) -> None:
     with failing(Exit.USAGE, "archive: must be stack, s3://"):
         statement.show(old.stack, "alice", str(tmp_path / "none"))
 
@@ -141,7 +141,7 @@ def test_an_archive_that_was_changed_or_is_none_is_refused(
         statement.show(old.stack, "alice", "stack")
 
 
-def test_a_settlement_is_shown_by_its_row(old: Desk) -> None:
+def test_a_settlement_with_expired_entries_is_shown_from_its_row(old: Desk) -> None:
     shown = settlement.describe(old.stack, KEY)
     told = [(line["step"], line["amount"], line["escrow"]) for line in shown["entries"]]
 
@@ -154,7 +154,9 @@ def test_a_settlement_is_shown_by_its_row(old: Desk) -> None:
     assert "expired: the settlement's row tells it" in shown["entries"][0]["note"]
 
 
-def test_the_command_tells_it(old: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_mention_expired_entries(
+    old: Desk, settle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("settle.stack.find", lambda name: old.stack)
 
     _, out, _ = settle("account", "show", "alice")

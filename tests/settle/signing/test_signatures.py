@@ -22,7 +22,7 @@ def forge(desk: Desk, **attributes: str) -> str:
 
 
 @pytest.mark.parametrize("attributes", [{"reason": "checked"}, {"no_function": "puts this"}], ids=str)
-def test_a_row_that_no_function_has_signed_is_named(
+def test_the_proof_names_a_row_without_a_valid_signature(
     desk: Desk, command: Command, attributes: dict[str, str]
 ) -> None:
     forged = forge(desk, **attributes)
@@ -43,7 +43,7 @@ def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, c
     assert json.loads(command("reconcile", "--no-signatures", "--json")[1])["signatures"] is False
 
 
-def test_a_denied_key_reader_is_told_what_to_do(desk: Desk, command: Command) -> None:
+def test_a_person_denied_the_row_keys_gets_advice(desk: Desk, command: Command) -> None:
     denied = raising(client_error("GetSecretValue", "AccessDeniedException"))
     desk.stack.clients["secretsmanager"] = SimpleNamespace(get_secret_value=denied)
 
