@@ -10,10 +10,11 @@ from settle.settlements import in_flight, index
 from settlement.core.ledger import keys as ledger_keys
 from settlement.core.model.errors import StoreUnavailable
 from settlement.core.store import batch
-from tests.settle.conftest import Command
+from tests.settle.conftest import Command, raising
 from tests.settle.desk import Desk
 from tests.settle.flight import at, claimed, finished, key_of, stuck
 from tests.world.environment import NOW
+from tests.world.step_functions import client_error
 
 
 class Client:
@@ -270,3 +271,16 @@ def test_the_list_shows_ages_and_each_key_once(
         assert shown in late
     assert "hold" not in out
     assert "PROCESSING (in review, until in 23h 59m)  1m 20s ago" in resting
+
+
+def test_a_throttled_list_is_a_failed_command_in_one_line(
+    desk: Desk, command: Command, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(desk)
+    throttled = raising(client_error("BatchGetItem", "ThrottlingException"))
+    monkeypatch.setattr(client, "batch_get_item", throttled)
+
+    code, out, err = command("list", "--in-flight", "--json")
+
+    assert (code, out, len(err.splitlines())) == (Exit.FAILED, "", 1)
+    assert "StoreUnavailable: DynamoDB gave no rows" in err

@@ -94,6 +94,11 @@ MOVED: dict[str, tuple[Find, Callable[[Row], Row], str]] = {
         lambda found: {"pk": f"SETTLEMENT#{HELD}", "sk": f"{HELD}:hold"},
         "no row of its kind has such a key",
     ),
+    "a balance beside another": (
+        ALICE,
+        lambda found: {"sk": "BALANCE-2"},
+        "no row of its kind has such a key",
+    ),
     "a balance with a settlement's key": (
         ALICE,
         lambda found: {"pk": "SETTLEMENT#alice"},
