@@ -13,7 +13,7 @@ from tests.proof.shapes import SHAPES, town
 from tests.proof.unknowable import PAGE, explains, explanations, is_explained, rendered
 from tests.world.rooms import is_there
 
-ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 4
+ONE_OF, ONE_OF_IN_THE_LONG_SUITE = 30, 2
 """Each suite tries one mutation in this many per shape, at different offsets."""
 
 PAIRS = 15
