@@ -26,6 +26,12 @@ ORDERS = "ORDERS#"
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
 
+PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
+"""Index partitions of payouts that a schedule has to look at."""
+
+PAYOUT_CASES = "PAYOUT_CASES"
+"""Index partition of payouts that a person has to look at."""
+
 MONTH = len("2026-11")
 
 _FIRST_MONTH = "2026-01"
@@ -146,6 +152,24 @@ def bank_approved(key: str) -> Row:
     return {"pk": f"BANK_ORDER#{key}", "sk": "APPROVED"}
 
 
+def payout(key: str) -> Row:
+    return {"pk": f"PAYOUT#{key}", "sk": "PAYOUT"}
+
+
+def payout_reference(reference: str) -> Row:
+    """Names the payout of a bank's reference, which is a hash."""
+    return {"pk": f"PAYOUT_REFERENCE#{reference}", "sk": "REFERENCE"}
+
+
+def payout_day(account: str, day: str) -> Row:
+    """The sum that an account's payouts reserved on a day (UTC)."""
+    return {"pk": f"PAYOUT_DAY#{account}", "sk": day}
+
+
+def destination(name: str) -> Row:
+    return {"pk": f"DESTINATION#{name}", "sk": "DESTINATION"}
+
+
 def event(event_id: str) -> Row:
     """Makes a webhook event's effect happen once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
@@ -198,6 +222,19 @@ def bank_files_index(read_at: str) -> Row:
 
 def bank_files_partition(month: str) -> str:
     return f"{BANK_FILES}{month}"
+
+
+def payouts_index(key: str, look_at: str) -> Row:
+    """Sorted by the next look."""
+    return {"gsi1pk": payouts_partition(_shard(key, PAYOUT_SHARDS)), "gsi1sk": look_at}
+
+
+def payouts_partition(shard: int) -> str:
+    return f"{PAYOUTS}{shard}"
+
+
+def payout_cases_index(since: str) -> Row:
+    return {"gsi1pk": PAYOUT_CASES, "gsi1sk": since}
 
 
 def orders_partition(month: str) -> str:

@@ -20,6 +20,16 @@ def external(currency: str) -> str:
     return f"external:{currency}"
 
 
+def transit(currency: str) -> str:
+    """Payouts that left a customer and have not reached the bank's books."""
+    return f"transit:{currency}"
+
+
+def suspense(currency: str) -> str:
+    """Returned payouts whose customer's account is closed or frozen."""
+    return f"suspense:{currency}"
+
+
 def is_customer(account: str) -> bool:
     """Only customers' ids have no colon."""
     return ":" not in account

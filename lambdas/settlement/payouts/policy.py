@@ -1,0 +1,95 @@
+"""What a payout does next, and when.
+
+    RESERVED ─ send ─ SENDING ──── answer ──── ACCEPTED ─ ask … PAID ─ ask … 10 days: a case
+                 │       │
+       record, 5 s ┤     └ 30 s without: UNKNOWN ─ ask … never seen, inside the window: send again
+       then no call                             └ 3 days after the first send: LIMBO
+
+A second send needs the bank's declared window. "Never seen" proves nothing: the first request may still be
+under way. docs/decisions/2026-11-29-payouts.md
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from settlement.payouts.payout import State, Status, Word
+from settlement.payouts.port import Declared
+
+SUBMIT_WITHIN = timedelta(seconds=5)
+"""A caller that was stopped for longer after its record does not send."""
+
+EXCHANGE_WITHIN = timedelta(seconds=15)
+"""Longest exchange with a bank."""
+
+ANSWER_WITHIN = timedelta(seconds=30)
+"""Until another caller may ask: SUBMIT_WITHIN, EXCHANGE_WITHIN, and ten seconds of clock skew."""
+
+WINDOW_MARGIN = timedelta(hours=3)
+"""Before the end of the bank's window: a request that was sent may arrive late, and clocks differ."""
+
+ASKED_FOR = timedelta(days=3)
+"""Over a weekend."""
+
+RESERVED_FOR = timedelta(days=1)
+"""Until a person hears of a payout that cannot be sent."""
+
+PAID_FOR = timedelta(days=10)
+"""Five banking days in which a bank may still fail a payment, and holidays."""
+
+PAUSE_MIN, PAUSE_MAX = timedelta(seconds=30), timedelta(hours=6)
+
+
+class Act(StrEnum):
+    SEND = "send"
+    ASK = "ask"
+    WAIT = "wait"
+    STICK = "stick"
+    OPEN_CASE = "open case"
+
+
+def next_act(state: State, bank: Declared, now: datetime) -> Act:
+    match state.status:
+        case Status.RESERVED | Status.UNKNOWN if not state.is_sent:
+            since = _at(state.asked_from or state.reserved_at)
+            return Act.SEND if now < since + RESERVED_FOR else Act.STICK
+        case Status.SENDING:
+            return Act.ASK if now >= _at(state.sent_at) + ANSWER_WITHIN else Act.WAIT
+        case Status.UNKNOWN if state.said is Word.NEVER_SEEN and may_send_again(state, bank, now):
+            return Act.SEND
+        case Status.UNKNOWN | Status.ACCEPTED:
+            return Act.ASK
+        case Status.PAID if state.trouble is None:
+            return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
+        case _:
+            return Act.WAIT
+
+
+def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
+    """Whether the bank still knows the key of the first send. Nothing else allows a second."""
+    window = timedelta(seconds=bank.window_seconds)
+    return now <= _at(state.first_sent_at) + window - WINDOW_MARGIN
+
+
+def may_submit(state: State, now: datetime) -> bool:
+    """Whether the record of this send is fresh: a later one may already be asked for."""
+    return timedelta() <= now - _at(state.sent_at) <= SUBMIT_WITHIN
+
+
+def is_asked_out(state: State, now: datetime) -> bool:
+    """Whether only persons can go on."""
+    since = max(_at(state.first_sent_at), _at(state.asked_from or state.first_sent_at))
+    return state.status in (Status.UNKNOWN, Status.ACCEPTED) and now >= since + ASKED_FOR
+
+
+def next_look(state: State, now: datetime) -> datetime:
+    """A quarter of its age from now, between bounds. A SENDING payout: when others may ask."""
+    if state.status is Status.SENDING:
+        return _at(state.sent_at) + ANSWER_WITHIN
+    age = now - _at(state.paid_at or state.first_sent_at or state.reserved_at)
+    return now + min(max(age / 4, PAUSE_MIN), PAUSE_MAX)
+
+
+def _at(stored: str | None) -> datetime:
+    if stored is None:
+        raise ValueError("a payout that was never sent has no such time")
+    return datetime.fromisoformat(stored)
