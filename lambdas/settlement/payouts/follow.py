@@ -35,7 +35,8 @@ from settlement.payouts.port import (
     Unknown,
 )
 
-NO_LINE = "the bank said paid, and no statement has its debit"
+NO_DEBIT = "the bank said paid, and no statement has its debit"
+NO_RETURN = "the bank said returned, and a statement has its debit alone"
 NO_ANSWER = "the bank has given no final answer"
 NEVER_SENT = "it could not be sent"
 OTHER_BYTES = "its request has other bytes than were sent"
@@ -67,7 +68,8 @@ class Follower:
             case Act.STICK:
                 return self._move(state, Move.STICK, trouble=state.reason or NEVER_SENT)
             case Act.OPEN_CASE:
-                return self._note(state, moves.noted(state, self.now(), trouble=NO_LINE), "case")
+                trouble = NO_RETURN if state.status is Status.RETURNED else NO_DEBIT
+                return self._note(state, moves.noted(state, self.now(), trouble=trouble), "case")
             case Act.WAIT:
                 return self._wait(state)
 
@@ -160,8 +162,6 @@ class Follower:
         match state.status:
             case Status.REFUSED:
                 raise LineRefused(f"line: a debit of {state.key}, which was refused")
-            case Status.RETURNED if state.paid_at is None:
-                raise LineRefused(f"line: a debit of {state.key}, which was returned before it was paid")
             case Status.RETURNED:
                 return self._commit_line(state, debit_line=line.identity)
             case Status.PAID:

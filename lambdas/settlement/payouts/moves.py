@@ -11,7 +11,7 @@ from settlement.core.model import accounts
 from settlement.core.model.errors import PayoutFenced
 from settlement.core.model.timestamps import timestamp
 from settlement.payouts import policy
-from settlement.payouts.payout import AT_REST, State, Status, Word
+from settlement.payouts.payout import State, Status, Word
 
 
 class Move(StrEnum):
@@ -135,7 +135,7 @@ def brought_forward(state: State, now: datetime) -> State:
 def _listed(state: State, now: datetime, trouble: str | None) -> State:
     if trouble is not None:
         return replace(state, trouble=trouble, cases=state.cases + 1, listed_at=timestamp(now))
-    if state.status in AT_REST:
+    if state.is_at_rest:
         return replace(state, trouble=None, listed_at=None)
     return replace(state, trouble=None, listed_at=timestamp(policy.next_look(state, now)))
 

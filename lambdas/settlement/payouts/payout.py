@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -28,6 +28,8 @@ HOLDER_LENGTH_MAX = 70
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REFERENCE = re.compile(rf"[A-Z2-7]{{{REFERENCE_LENGTH}}}", re.ASCII)
+
+_REQUEST = ("account", "amount", "currency", "destination")
 
 
 class Status(StrEnum):
@@ -71,7 +73,11 @@ class Payout:
 
     @cached_property
     def request_hash(self) -> str:
-        return hash_of(asdict(self))
+        return hash_of({"key": self.key, **self.content})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _REQUEST}
 
     @property
     def reference(self) -> str:
@@ -123,8 +129,13 @@ class State:
         return self.first_sent_at is not None
 
     @property
+    def lacks_return(self) -> bool:
+        """Whether a statement has its debit, but not the return that the bank has told of."""
+        return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
+
+    @property
     def is_at_rest(self) -> bool:
-        return self.status in AT_REST
+        return self.status in AT_REST and not self.lacks_return
 
     @property
     def digest(self) -> str:
@@ -134,11 +145,9 @@ class State:
 
     def to_row(self) -> Row:
         content = {name: value for name in _OWN if (value := getattr(self, name)) is not None}
-        request = asdict(self.payout)
-        del request["key"]
         return {
             **keys.payout(self.key),
-            **request,
+            **self.payout.content,
             "request_hash": self.payout.request_hash,
             "reference": self.payout.reference,
             **content,
@@ -156,7 +165,7 @@ class State:
     def from_row(cls, row: Mapping[str, Any]) -> "State":
         """Raises MalformedRow."""
         row = sound(row)
-        request = {name: row[name] for name in ("account", "amount", "currency", "destination")}
+        request = {name: row[name] for name in _REQUEST}
         found = cls(
             payout=Payout(key=keys.subject(row)[1], **request),
             status=_member(row, "status", Status),

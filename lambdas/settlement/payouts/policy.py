@@ -12,6 +12,7 @@ under way. docs/decisions/2026-11-29-payouts.md
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from settlement.core.model.timestamps import timestamp
 from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.port import Declared
 
@@ -36,7 +37,7 @@ RESERVED_FOR = timedelta(days=1)
 PAID_FOR = timedelta(days=10)
 """Five banking days in which a bank may still fail a payment, and holidays."""
 
-PAUSE_MIN, PAUSE_MAX = timedelta(seconds=30), timedelta(hours=6)
+PAUSE_MIN, PAUSE_MAX, PAUSE_PAID_MAX = timedelta(seconds=30), timedelta(hours=6), timedelta(days=1)
 
 
 class Act(StrEnum):
@@ -60,6 +61,8 @@ def next_act(state: State, bank: Declared, now: datetime) -> Act:
             return Act.ASK
         case Status.PAID if state.trouble is None:
             return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
+        case Status.RETURNED if state.lacks_return and state.trouble is None:
+            return Act.OPEN_CASE if timestamp(now) >= str(state.listed_at) else Act.WAIT
         case _:
             return Act.WAIT
 
@@ -82,11 +85,14 @@ def is_asked_out(state: State, now: datetime) -> bool:
 
 
 def next_look(state: State, now: datetime) -> datetime:
-    """A quarter of its age from now, between bounds. A SENDING payout: when others may ask."""
+    """As long from now as it has waited, between bounds. A SENDING payout: when others may ask."""
     if state.status is Status.SENDING:
         return _at(state.sent_at) + ANSWER_WITHIN
+    if state.status is Status.RETURNED:
+        return now + PAID_FOR
     age = now - _at(state.paid_at or state.first_sent_at or state.reserved_at)
-    return now + min(max(age / 4, PAUSE_MIN), PAUSE_MAX)
+    longest = PAUSE_PAID_MAX if state.status is Status.PAID else PAUSE_MAX
+    return now + min(max(age, PAUSE_MIN), longest)
 
 
 def _at(stored: str | None) -> datetime:
