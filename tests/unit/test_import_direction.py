@@ -211,7 +211,7 @@ def test_eight_modules_read_a_clock() -> None:
     after it. A check's tools: the end of its time.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
-        *("_dependencies", "_payee", "shared_circuit", "client", "connection", "table_scan"),
+        *("_dependencies", "_payee", "shared_circuit", "exchange", "connection", "table_scan"),
         *("_long_poll", "tools"),
     }
 

@@ -59,12 +59,17 @@ def next_act(state: State, bank: Declared, now: datetime) -> Act:
             return Act.SEND
         case Status.UNKNOWN | Status.ACCEPTED:
             return Act.ASK
-        case Status.PAID if state.trouble is None:
-            return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
-        case Status.RETURNED if state.lacks_return and state.trouble is None:
-            return Act.OPEN_CASE if timestamp(now) >= str(state.listed_at) else Act.WAIT
+        case Status.PAID | Status.RETURNED if state.listed_at is not None and state.trouble is None:
+            return _settling(state, now)
         case _:
             return Act.WAIT
+
+
+def _settling(state: State, now: datetime) -> Act:
+    """The bank has said how it ended, and a statement's line is missing."""
+    if state.status is Status.RETURNED:
+        return Act.OPEN_CASE if timestamp(now) >= str(state.listed_at) else Act.WAIT
+    return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:

@@ -23,7 +23,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 from settlement.http.caller import Caller
-from settlement.payouts import destination, follow, policy, writes
+from settlement.payouts import follow, writes
 from settlement.payouts.decision import Decision, Verdict
 from settlement.payouts.destination import Destination
 from settlement.payouts.payout import UNDER_WAY, Payout, State, Status, Word
@@ -393,34 +393,38 @@ class Life:
         if state is None:
             self.broken.append("the payout was never reserved")
             return
+        self.broken += [*self._of_the_bank(), *self._of_rest(state), *self._of_the_books(state)]
+
+    def _of_the_bank(self) -> Iterator[str]:
         if self.bank.paid() > 1:
-            self.broken.append(f"the bank has paid {self.bank.paid()} times")
+            yield f"the bank has paid {self.bank.paid()} times"
         if any(len(bodies) > 1 for bodies in self.bank.bodies.values()):
-            self.broken.append("one reference was sent with two contents")
+            yield "one reference was sent with two contents"
         if len(self.bank.bodies) > 1:
-            self.broken.append("the payout was sent under two references")
-        is_resting = state.is_at_rest or state.status is Status.LIMBO or state.trouble is not None
-        if not is_resting:
-            self.broken.append(f"it never comes to rest: {state.status}")
+            yield "the payout was sent under two references"
+        if not self.findings and any(not line.is_right for line in self.bank.lines()):
+            yield "nobody hears of a wrong line"
+
+    def _of_rest(self, state: State) -> Iterator[str]:
+        if not (state.is_at_rest or state.trouble is not None):
+            yield f"it never comes to rest: {state.status}"
         if state.status is Status.LIMBO and self.script.persons != "none":
-            self.broken.append("persons cannot end its case")
+            yield "persons cannot end its case"
         if state.status is Status.PAID and self.script.statement and not self.script.wrong:
-            self.broken.append("its line is booked, and it is not confirmed")
-        if state.status is not Status.LIMBO and not self.script.wrong:
-            books = self.balances.get("external:EUR", 0)
-            if books != self.bank.net():
-                self.broken.append(f"the books say {books}, the bank {self.bank.net()}")
-        if self.script.wrong and not self.findings and self.bank.payments and self.script.statement:
-            if any(not line.is_right for line in self.bank.lines()):
-                self.broken.append("nobody hears of a wrong line")
+            yield "its line is booked, and it is not confirmed"
+
+    def _of_the_books(self, state: State) -> Iterator[str]:
+        books = self.balances.get("external:EUR", 0)
+        if state.status is not Status.LIMBO and not self.script.wrong and books != self.bank.net():
+            yield f"the books say {books}, the bank {self.bank.net()}"
         row = from_wire(self.table.items["ACCOUNT#alice", "BALANCE"])
         if row["available"] != FUNDS + self.balances.get("alice", 0):
-            self.broken.append("the customer's balance is not that of the entries")
+            yield "the customer's balance is not that of the entries"
         in_suspense = self.balances.get("suspense:EUR", 0)
         if in_suspense and (self.script.account == "open" or state.trouble is None):
-            self.broken.append("money is in suspense, and nobody knows why")
+            yield "money is in suspense, and nobody knows why"
         if state.status is Status.RETURNED and self.script.account != "open" and not in_suspense:
-            self.broken.append("a return went to an account that does not take it")
+            yield "a return went to an account that does not take it"
 
 
 class _Table:
@@ -485,34 +489,33 @@ def recorded(line: BookedLine) -> Recorded:
     return Recorded(told, 0, frozenset({line.reference, "thank you"}))
 
 
-_WINDOW = {"window": DAY}
 SCRIPTS: tuple[Script, ...] = (
-    Script(name="pays", **_WINDOW),
-    Script(name="pays, no statement", **_WINDOW, statement=False),
+    Script(name="pays", window=DAY),
+    Script(name="pays, no statement", window=DAY, statement=False),
     Script(name="pays, no keys"),
     Script(name="pays, no keys, no statement", statement=False),
     Script(name="pays, no keys, no persons", persons="none"),
-    Script(name="refuses", **_WINDOW, refuses=True),
+    Script(name="refuses", window=DAY, refuses=True),
     Script(name="refuses, no keys", refuses=True, statement=False),
-    Script(name="refuses, closed", **_WINDOW, refuses=True, account="closed"),
-    Script(name="refuses later", **_WINDOW, pays_after=NEVER, refuses_after=5 * HOUR, events="never"),
+    Script(name="refuses, closed", window=DAY, refuses=True, account="closed"),
+    Script(name="refuses later", window=DAY, pays_after=NEVER, refuses_after=5 * HOUR, events="never"),
     Script(name="pays in an hour", pays_after=HOUR, events="early"),
-    Script(name="pays in five days", **_WINDOW, pays_after=5 * DAY, persons="ask first"),
-    Script(name="returns", **_WINDOW, returns_after=3 * DAY, events="twice"),
+    Script(name="pays in five days", window=DAY, pays_after=5 * DAY, persons="ask first"),
+    Script(name="returns", window=DAY, returns_after=3 * DAY, events="twice"),
     Script(name="returns, no keys, no statement", returns_after=3 * DAY, statement=False),
     Script(name="returns at once", returns_after=timedelta(), events="never"),
-    Script(name="returns, closed", **_WINDOW, returns_after=3 * DAY, account="closed"),
+    Script(name="returns, closed", window=DAY, returns_after=3 * DAY, account="closed"),
     Script(name="returns, frozen", returns_after=3 * HOUR, statement=False, account="frozen"),
     Script(name="fails after it was paid", returns_after=4 * HOUR, word_of_return=Word.REFUSED),
     Script(
         name="closed, then dark", closed_for=26 * HOUR, dark_for=4 * DAY, persons="ask first", statement=False
     ),
-    Script(name="dark, keys", **_WINDOW, dark_for=4 * DAY, persons="ask first", statement=False),
+    Script(name="dark, keys", window=DAY, dark_for=4 * DAY, persons="ask first", statement=False),
     Script(name="dark, no keys", dark_for=4 * DAY),
-    Script(name="half", **_WINDOW, wrong="half"),
-    Script(name="second debit", **_WINDOW, wrong="second debit"),
+    Script(name="half", window=DAY, wrong="half"),
+    Script(name="second debit", window=DAY, wrong="second debit"),
     Script(name="second return", returns_after=2 * DAY, wrong="second return"),
-    Script(name="return of a refused", **_WINDOW, refuses=True, wrong="return of a refused"),
+    Script(name="return of a refused", window=DAY, refuses=True, wrong="return of a refused"),
 )
 
 FIRST_MAX, APART_MAX = 6, 6
