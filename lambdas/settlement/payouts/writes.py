@@ -155,11 +155,7 @@ def _change(
         keys.payout(before.key),
         f"SET {assignments}{removals}",
         values={f":{name}": value for name, value in changed.items()},
-        conditions=[
-            sequence_is(before.sequence),
-            Condition("#status = :was", {":was": before.status}),
-            *(conditions or ()),
-        ],
+        conditions=[sequence_is(before.sequence), *(conditions or ())],
         on_failure=meaning,
     )
 

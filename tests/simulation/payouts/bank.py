@@ -30,8 +30,9 @@ NEVER = timedelta(days=10_000)
 class Script:
     """What the bank does with a payment, and when, counted from its arrival.
 
-    `closed_for`: it cannot be asked for so long from the start. `dark_for`: so long after an arrival its answers
-    are lost. `events`: when it tells of a change. `wrong`: a fault of its statement.
+    `closed_for`: it cannot be asked for so long from the start. `dark_for`: so long after an arrival its
+    answers are lost. `in_progress`: it answers a request with a reason that it has not declared, and pays.
+    `events`: when it tells of a change. `wrong`: a fault of its statement.
     """
 
     name: str
@@ -43,9 +44,10 @@ class Script:
     word_of_return: Word = Word.RETURNED
     closed_for: timedelta = timedelta()
     dark_for: timedelta = timedelta()
+    in_progress: bool = False
     events: Literal["on time", "twice", "early", "never"] = "on time"
     statement: bool = True
-    wrong: Literal["", "half", "second debit", "second return", "return of a refused"] = ""
+    wrong: Literal["", "half", "second debit", "second return", "return of a refused", "stray"] = ""
     account: Literal["open", "frozen", "closed"] = "open"
     persons: Literal["none", "by truth", "ask first"] = "by truth"
 
@@ -121,6 +123,8 @@ class SimulatedBank:
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
         answer = self.arrive(body)
+        if self.script.in_progress:
+            return Refused("in_progress")
         return Unknown("timeout") if self._is_dark() else answer
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
@@ -181,6 +185,8 @@ class SimulatedBank:
                 found.append(
                     BookedLine(f"again-{number}", one.reference, one.amount, -1, one.returned_at + DAY, False)
                 )
+            if wrong == "stray":  # nobody's, of the same amount
+                found.insert(0, BookedLine(f"stray-{number}", "INV-7", one.amount, 1, one.at, False))
             if wrong == "return of a refused":
                 at = one.refused_at + DAY
                 found.append(BookedLine(f"stray-{number}", one.reference, one.amount, -1, at, False))

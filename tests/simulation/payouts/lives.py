@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -170,7 +171,7 @@ class Life:
         actor = Actor(self.now)
         return follow.Follower(
             Store(_Table(self, actor), "lives", pause=lambda tries: None), _Wire(self, actor), actor.now
-        )  # type: ignore[arg-type]
+        )
 
     def attempt(self, act: Callable[[follow.Follower], Any]) -> bool:
         """Let a new caller act; whether it came to an end."""
@@ -207,11 +208,10 @@ class Life:
 
     def _due(self) -> tuple[datetime, Callable[[], None]] | None:
         things: list[tuple[datetime, Callable[[], None]]] = [
-            (at, lambda at=at, body=body: self._arrive(at, body))
-            for at, body in self._arrivals  # type: ignore[misc]
+            (at, partial(self._arrive, at, body)) for at, body in self._arrivals
         ]
         things += [
-            (at, lambda at=at: self._tell(at))  # type: ignore[misc]
+            (at, partial(self._tell, at))
             for at in self.bank.changes()
             if at not in self._told and at < START + HORIZON and self.script.events != "never"
         ]
@@ -291,13 +291,15 @@ class Life:
 
     def _book_line(self, one: follow.Follower, line: BookedLine) -> None:
         try:
-            one.book(recorded(line))
+            found = one.book(recorded(line))
         except LineRefused as refused:
             self.findings.append(str(refused))
             if line.is_right:
                 self.broken.append(f"a right line is refused: {refused}")
+            if line.reference != PAYOUT.reference:
+                self.broken.append(f"a line of nobody is taken for the payout's: {refused}")
         else:
-            if not line.is_right:
+            if not line.is_right and found is not None:
                 self.broken.append(f"a wrong line is booked: {line.name}")
 
     # Persons
@@ -371,8 +373,12 @@ class Life:
                 self._moved(after)
 
     def _moved(self, item: Any) -> None:
-        self._read, self._state = item, State.from_row(from_wire(item))
-        state = self._state
+        before, state = self._state, State.from_row(from_wire(item))
+        self._read, self._state = item, state
+        if before and state.sequence not in (before.sequence, before.sequence + 1):
+            self.broken.append(f"its sequence goes from {before.sequence} to {state.sequence}")
+        if before and before.debit_line and state.debit_line != before.debit_line:
+            self.broken.append("a line takes another's place")
         self.states.add(state.status)
         self.trace.append(f"{timestamp(self.clock)} -> {state.status} {state.sequence}")
         under_way = PAYOUT.amount if state.status in UNDER_WAY else 0
@@ -402,7 +408,8 @@ class Life:
             yield "one reference was sent with two contents"
         if len(self.bank.bodies) > 1:
             yield "the payout was sent under two references"
-        if not self.findings and any(not line.is_right for line in self.bank.lines()):
+        wrong = [one for one in self.bank.lines() if not one.is_right and one.reference == PAYOUT.reference]
+        if wrong and not self.findings:
             yield "nobody hears of a wrong line"
 
     def _of_rest(self, state: State) -> Iterator[str]:
@@ -423,6 +430,8 @@ class Life:
         in_suspense = self.balances.get("suspense:EUR", 0)
         if in_suspense and (self.script.account == "open" or state.trouble is None):
             yield "money is in suspense, and nobody knows why"
+        if in_suspense and state.status is Status.REFUSED:
+            yield "a refusal did not go back to the customer"
         if state.status is Status.RETURNED and self.script.account != "open" and not in_suspense:
             yield "a return went to an account that does not take it"
 
@@ -512,6 +521,13 @@ SCRIPTS: tuple[Script, ...] = (
     ),
     Script(name="dark, keys", window=DAY, dark_for=4 * DAY, persons="ask first", statement=False),
     Script(name="dark, no keys", dark_for=4 * DAY),
+    Script(name="keys of an hour", window=HOUR, events="never"),
+    Script(name="keys of four hours", window=4 * HOUR, statement=False),
+    Script(name="in progress", window=DAY, in_progress=True),
+    Script(name="stray", window=DAY, wrong="stray"),
+    Script(name="refuses later, events", pays_after=NEVER, refuses_after=5 * HOUR),
+    Script(name="never opens", closed_for=NEVER, statement=False),
+    Script(name="dark for ever", window=DAY, dark_for=NEVER, statement=False),
     Script(name="half", window=DAY, wrong="half"),
     Script(name="second debit", window=DAY, wrong="second debit"),
     Script(name="second return", returns_after=2 * DAY, wrong="second return"),
@@ -522,13 +538,13 @@ FIRST_MAX, APART_MAX = 6, 6
 """Of two deviations, the first is among the first calls, and the second soon after it."""
 
 
-def singles(script: Script) -> Iterator[Life]:
-    """The undisturbed life, and one for each deviation at each of its calls."""
+def singles(script: Script, every: int = 1) -> Iterator[Life]:
+    """The undisturbed life, and one for each deviation at each of its calls, or for a part of them."""
     plain = Life(script).live()
     yield plain
-    for at, call in enumerate(plain.kinds, 1):
-        for kind in KINDS[call]:
-            yield Life(script, (Deviation(at, kind),)).live()
+    deviations = [Deviation(at, kind) for at, call in enumerate(plain.kinds, 1) for kind in KINDS[call]]
+    for one in deviations[::every]:
+        yield Life(script, (one,)).live()
 
 
 def pairs(script: Script) -> Iterator[Life]:
