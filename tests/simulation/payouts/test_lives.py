@@ -3,9 +3,10 @@ from collections.abc import Iterator
 import pytest
 
 from settlement.payouts.payout import Status
-from tests.simulation.payouts.lives import SCRIPTS, Life, Script, pairs, singles
+from tests.simulation.payouts.bank import Script
+from tests.simulation.payouts.lives import SCRIPTS, Life, pairs, singles
 
-SAMPLE = 17
+SAMPLE = 41
 """Of so many lives with a deviation, one is in the small sample."""
 
 OF_PAIRS = (
