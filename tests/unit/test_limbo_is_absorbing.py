@@ -105,7 +105,7 @@ def test_a_resolution_touches_nothing_but_a_settlement_in_limbo(name: str) -> No
 
 OF_NO_SETTLEMENT = {
     *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
-    *("booking", "record"),
+    *("booking", "record", "destination", "writes"),
 }
 """Modules that write no settlement row, or only through another module's builder."""
 
@@ -194,6 +194,7 @@ def _words(path: Path) -> set[str]:
             | {
                 *there("doors", f"{SETTLEMENT}/doors/cancellation.py"),
                 *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record")),
+                *(f"{SETTLEMENT}/payouts/{name}.py" for name in ("destination", "follow", "writes")),
                 *there("checks", f"{SETTLEMENT}/checks/waits.py"),
             }
             | {*there("merchants", f"{SETTLEMENT}/merchants/sweep.py")}

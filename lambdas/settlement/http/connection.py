@@ -40,7 +40,7 @@ Address = tuple[Any, ...]
 
 
 class NoAnswer(Exception):
-    """The exchange brought no whole answer in time. The message is for a person, and names no address."""
+    """The exchange brought no whole answer in time."""
 
 
 class Cutoff:

@@ -27,8 +27,8 @@ failure.
 class Exchanger:
     """For one thread. It keeps its connection.
 
-    `connect_seconds` bounds the attempts at all addresses, `read_seconds` each silence. Their sum bounds the
-    whole exchange, including DNS lookup and TLS handshake.
+    The sum of `connect_seconds`, for all addresses, and `read_seconds`, for each silence, bounds an
+    exchange.
     """
 
     def __init__(self, url: str, connect_seconds: int, read_seconds: int) -> None:
@@ -46,10 +46,7 @@ class Exchanger:
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """The answer's status and content. Raises NoAnswer.
-
-        One time limit: a read timeout bounds only each silence.
-        """
+        """Raises NoAnswer. One time limit: a read timeout bounds only each silence."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self.renew()
         self._cutoff = cutoff = Cutoff(self.connect_seconds + self.read_seconds)
@@ -85,7 +82,7 @@ class Exchanger:
         return response.status, content
 
     def renew(self) -> None:
-        """Give the connection up: it may still carry the rest of a broken answer."""
+        """It may still carry the rest of a broken answer."""
         self._pool.close()
         self._pool = self._new_pool()
 

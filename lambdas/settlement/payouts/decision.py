@@ -1,5 +1,3 @@
-"""A decision about a payout in LIMBO: by two persons, about what both were shown."""
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -24,12 +22,11 @@ AGAINST = {
     Verdict.NOT_PAID: frozenset({Word.ACCEPTED, Word.PAID}),
     Verdict.ASK: frozenset[Word](),
 }
-"""The bank's words that a verdict contradicts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """`digest` is `State.digest`, as the person was shown it. `contradicts`: against the bank's own word."""
+    """`digest`: of the shown payout. `contradicts`: the bank's own word."""
 
     key: str
     case: int
@@ -92,6 +89,5 @@ def proposed(order: Decision, caller: Caller, now: datetime) -> dict[str, str]:
 
 
 def decided(state: State, caller: Caller, now: datetime) -> dict[str, str]:
-    """The record of a decision that is carried out."""
     first = dict(state.proposed or {})
     return first | {"case": str(state.cases), "approved_by": caller.by, "approved_at": timestamp(now)}

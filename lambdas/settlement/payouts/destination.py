@@ -1,6 +1,6 @@
-"""A payee's bank account: added by one person, confirmed by another, at rest for a while, then payable.
+"""A payee's bank account: added by one person, confirmed by another, payable after a rest.
 
-It never changes: another IBAN is another destination. Anybody alone may freeze it.
+It never changes. Anybody alone may freeze it.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _FIELDS = ("id", "account", "iban", "holder", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """A row. `account` is the customer whose payouts may go there; `payable_from` follows a confirmation."""
+    """A row. `account` is the paying customer's."""
 
     id: str
     account: str
@@ -61,7 +61,6 @@ class Destination:
         return found
 
     def refusal(self, payout: Payout, now: datetime) -> DestinationRefused | None:
-        """Why nothing may be paid to it, if so."""
         if self.account != payout.account:
             return DestinationRefused("destination: it is of another account")
         if self.frozen_at is not None:
@@ -74,7 +73,7 @@ class Destination:
 
 
 def parse_destination(raw: object) -> dict[str, str]:
-    """A destination's fields. Raises InvalidRequest, naming each wrong one."""
+    """Raises InvalidRequest, naming each wrong field."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"destination: must be a JSON object with {', '.join(_FIELDS)}")
     problems = [*unknown_fields(raw.keys(), _FIELDS)]
@@ -109,7 +108,7 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
 
 
 def confirm(found: Destination, shown_iban: str, caller: Caller, rest: timedelta, now: datetime) -> Write:
-    """By another person, with the whole IBAN. Raises DestinationRefused."""
+    """Raises DestinationRefused."""
     if shown_iban != found.iban:
         raise DestinationRefused("iban: it is not the one of this destination")
     if person_of(found.added_by) == caller.person:
@@ -140,7 +139,6 @@ def confirm(found: Destination, shown_iban: str, caller: Caller, rest: timedelta
 
 
 def freeze(name: str, caller: Caller, now: datetime) -> Write:
-    """For ever: another destination takes its place."""
 
     def meaning(row: Row | None) -> SettlementError | AlreadyApplied:
         return AlreadyApplied(row) if row else DestinationRefused("destination: there is none with this id")

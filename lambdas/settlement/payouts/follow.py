@@ -1,4 +1,4 @@
-"""Follows a payout from its row: one look is at most a move, one request to the bank, and a move."""
+"""One look at a payout is at most a move, a request to the bank, and a move."""
 
 import hashlib
 from collections.abc import Callable
@@ -47,7 +47,7 @@ _NOT_TAKEN = (AccountClosed, AccountFrozen, AccountNotFound, CurrencyMismatch)
 
 
 class Follower:
-    """Methods raise PayoutNotFound, PayoutFenced (look again), StoreUnavailable or MalformedRow."""
+    """Its methods raise PayoutNotFound, and PayoutFenced: look again."""
 
     def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime]) -> None:
         self.store, self.bank, self.now = store, bank, now
@@ -74,7 +74,7 @@ class Follower:
                 return self._wait(state)
 
     def hint(self, event: bytes) -> State:
-        """Bring the next look forward, and nothing else. Raises MalformedEvent, too."""
+        """Bring the next look forward. Raises MalformedEvent."""
         key = self._key_of(self.bank.parse_event(event).reference)
         if key is None:
             raise PayoutNotFound("event: no payout has the reference that it names")
@@ -84,7 +84,7 @@ class Follower:
         return self._note(state, moves.brought_forward(state, self.now()), "hint")
 
     def book(self, recorded: Recorded) -> State | None:
-        """Book a line of the bank's statement; None if it names no payout. Raises LineRefused."""
+        """None if the line names no payout. Raises LineRefused."""
         found = {key for one in sorted(recorded.references) if (key := self._key_of(one)) is not None}
         if not found:
             return None
@@ -100,7 +100,7 @@ class Follower:
         return self._debit(state, line) if line.side is Side.OUT else self._return(state, line)
 
     def decide(self, order: Decision, caller: Caller) -> State:
-        """Record a decision in LIMBO; the second person's carries it out. Raises ResolutionRefused."""
+        """The second person's decision is carried out. Raises ResolutionRefused."""
         state, now = self.state(order.key), self.now()
         if not decision.ensure_fits(state, order, caller):
             told = decision.proposed(order, caller, now)

@@ -1,5 +1,3 @@
-"""The moves of a payout, as data: from where, to where, and the money that each carries."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,7 +33,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`money` maps each state the move is legal from to the (debit, credit) of its entry, if any."""
+    """`money` maps each legal state to the entry's debit and credit, if any."""
 
     to: Status
     money: Mapping[Status, tuple[Place, Place] | None]
@@ -76,11 +74,11 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
     (Status.PAID, Word.REFUSED): Move.RETURN,  # Stripe: paid may become failed
     (Status.PAID, Word.RETURNED): Move.RETURN,
 }
-"""The move of a bank's answer; every other answer moves nothing."""
+"""The bank's words that move a payout."""
 
 
 def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer | None:
-    """The money of a legal move. `to_suspense`: the customer's account does not take it."""
+    """Raises PayoutFenced. `to_suspense`: the account does not take it."""
     moved = _legal(state, move).money[state.status]
     if moved is None:
         return None
@@ -98,10 +96,7 @@ def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer
 
 
 def after(state: State, move: Move, now: datetime, *, trouble: str | None = None, **noted: Any) -> State:
-    """The row after a legal move. Raises PayoutFenced for an illegal one.
-
-    `trouble` opens a case. `noted` are more of the row's attributes.
-    """
+    """The next row, with attributes `noted`. `trouble` opens a case. Raises PayoutFenced."""
     moment = timestamp(now)
     changed: dict[str, Any] = {
         "status": _legal(state, move).to,
@@ -121,14 +116,12 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
 
 
 def noted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
-    """The row with other notes, in its state. `trouble` opens a case."""
     if trouble is None and state.trouble is not None:
         return replace(state, **changed)
     return _listed(replace(state, **changed), now, trouble)
 
 
 def brought_forward(state: State, now: datetime) -> State:
-    """The row with its next look now, or before."""
     return replace(state, listed_at=min(state.listed_at or timestamp(now), timestamp(now)))
 
 

@@ -1,4 +1,4 @@
-"""A bank that keeps docs/contracts/bank.openapi.yaml. What the contract does not describe tells nothing."""
+"""A bank that keeps docs/contracts/bank.openapi.yaml. Other answers tell nothing."""
 
 import json
 from collections.abc import Mapping
@@ -28,12 +28,11 @@ _TOLD = (*_TAKEN, Word.REFUSED, Word.RETURNED)
 
 
 class OverHttp:
-    """For one thread. `currencies` maps each that the bank takes to its exponent."""
+    """For one thread. `currencies`: the accepted ones, with exponents. Raises ValueError for long timeouts."""
 
     def __init__(
         self, exchanger: Exchanger, declared: Declared, currencies: Mapping[str, int], token: str
     ) -> None:
-        """Raises ValueError if an exchange may take too long."""
         if exchanger.connect_seconds + exchanger.read_seconds > EXCHANGE_WITHIN.total_seconds():
             raise ValueError(f"an exchange with a bank must end within {EXCHANGE_WITHIN}")
         self.declared = declared
@@ -54,8 +53,8 @@ class OverHttp:
         match status, content.get("status"), content.get("reason"):
             case ((200 | 201), word, _) if word in _TAKEN and self._is_about(state, content):
                 return Accepted()
-            case 422, _, reason if reason in self.declared.refusals and self._is_named(state, content):
-                return Refused(str(reason))
+            case 422, _, str(reason) if reason in self.declared.refusals and self._is_named(state, content):
+                return Refused(reason)
         return self._unknown(status)
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
@@ -78,15 +77,14 @@ class OverHttp:
         return Hint(reference)
 
     def _found(self, word: Word, reason: object) -> Found | Unknown:
-        """A refusal needs a declared reason here, too."""
-        if word is Word.REFUSED and reason not in self.declared.refusals:
-            return Unknown("the bank refuses for a reason that it has not declared")
         if not isinstance(reason, str) or (reason and not REASON.fullmatch(reason)):
             return Unknown("the bank's reason is none of the contract")
+        if word is Word.REFUSED and reason not in self.declared.refusals:
+            return Unknown("the bank refuses for a reason that it has not declared")
         return Found(word, reason)
 
     def _ask(self, method: str, path: str, state: State, body: bytes | None) -> tuple[int, dict[str, Any]]:
-        """The status and the object of an answer; 0 without a sound one."""
+        """Status and object of an answer; 0 without a sound one."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",

@@ -1,5 +1,3 @@
-"""A payout's request and its row."""
-
 import base64
 import hashlib
 import re
@@ -18,7 +16,7 @@ from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.payouts.iban import is_iban
 
 REFERENCE_LENGTH = 32
-"""Of the 35 characters that ISO 20022 leaves to an end-to-end id: 160 bits, in capitals and digits."""
+"""160 bits. ISO 20022 allows 35 characters in an end-to-end id."""
 
 CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}", re.ASCII)
 DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -56,7 +54,7 @@ class Word(StrEnum):
 
 
 def reference_of(key: str) -> str:
-    """The bank's name of the payout: a function of the key alone, for ever."""
+    """A function of the key alone, for ever."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
     return base64.b32encode(digest).decode()[:REFERENCE_LENGTH]
 
@@ -88,12 +86,10 @@ class Payout:
 class State:
     """A payout's row. Times are UTC timestamps, as stored.
 
-    `iban` and `holder` are copies of the destination's, so the row alone is sent. `sequence` counts moves and
-    fences them. `attempts` counts sends; `sent_sha256` is of the exact bytes. `asked_from`: persons said "ask
-    again". `said` is the bank's last word, `reason` its reason. `listed_at` is the next look, or the start of
-    a case; None at rest. `trouble` is why a person must look, `cases` their number so far. `debit_line` and
-    `return_line` are identities of the bank's lines. `proposed` is the first person's decision, `decided` the
-    latest that two persons took.
+    `iban` and `holder` are copied, so the row alone is sent. `sequence` counts and fences moves. `attempts`
+    counts sends; `sent_sha256` is of the exact bytes. `asked_from`: persons said "ask again". `said` is the
+    bank's last word. `listed_at` is the next look, or the start of a case; None at rest. `trouble` opens the
+    latest of `cases`. Lines are identities. `proposed` is one person's decision, `decided` that of two.
     """
 
     payout: Payout
@@ -130,7 +126,7 @@ class State:
 
     @property
     def lacks_return(self) -> bool:
-        """Whether a statement has its debit, but not the return that the bank has told of."""
+        """Whether a statement has its debit alone."""
         return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
 
     @property
@@ -139,7 +135,7 @@ class State:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what a person is shown; the first person's decision does not change it."""
+        """SHA-256 of what a person is shown."""
         shown = {name: value for name, value in self.to_row().items() if name not in _NOT_SHOWN}
         return hash_of(shown)
 
@@ -180,10 +176,10 @@ class State:
 
 
 AT_REST = frozenset({Status.CONFIRMED, Status.REFUSED, Status.RETURNED})
-"""No schedule looks at them; a statement's line may still return a CONFIRMED one."""
+"""A statement's line may still return a CONFIRMED one."""
 
 UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO})
-"""Their money is in transit."""
+"""Money in transit."""
 
 _REQUIRED = ("iban", "holder", "sequence", "reserved_at")
 _TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at")

@@ -5,8 +5,8 @@
        record, 5 s ┤     └ 30 s without: UNKNOWN ─ ask … never seen, inside the window: send again
        then no call                             └ 3 days after the first send: LIMBO
 
-A second send needs the bank's declared window. "Never seen" proves nothing: the first request may still be
-under way. docs/decisions/2026-11-29-payouts.md
+A second send needs the bank's declared window: "never seen" may overtake the first request.
+docs/decisions/2026-11-29-payouts.md
 """
 
 from datetime import datetime, timedelta
@@ -17,22 +17,22 @@ from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.port import Declared
 
 SUBMIT_WITHIN = timedelta(seconds=5)
-"""A caller that was stopped for longer after its record does not send."""
+"""Between record and call. A later caller does not send."""
 
 EXCHANGE_WITHIN = timedelta(seconds=15)
 """Longest exchange with a bank."""
 
 ANSWER_WITHIN = timedelta(seconds=30)
-"""Until another caller may ask: SUBMIT_WITHIN, EXCHANGE_WITHIN, and ten seconds of clock skew."""
+"""Both, and ten seconds of clock skew: then others may ask."""
 
 WINDOW_MARGIN = timedelta(hours=3)
-"""Before the end of the bank's window: a request that was sent may arrive late, and clocks differ."""
+"""Before the window's end: requests arrive late, and clocks differ."""
 
 ASKED_FOR = timedelta(days=3)
 """Over a weekend."""
 
 RESERVED_FOR = timedelta(days=1)
-"""Until a person hears of a payout that cannot be sent."""
+"""Then a person hears of it."""
 
 PAID_FOR = timedelta(days=10)
 """Five banking days in which a bank may still fail a payment, and holidays."""
@@ -66,31 +66,28 @@ def next_act(state: State, bank: Declared, now: datetime) -> Act:
 
 
 def _settling(state: State, now: datetime) -> Act:
-    """The bank has said how it ended, and a statement's line is missing."""
     if state.status is Status.RETURNED:
         return Act.OPEN_CASE if timestamp(now) >= str(state.listed_at) else Act.WAIT
     return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
-    """Whether the bank still knows the key of the first send. Nothing else allows a second."""
+    """Whether the bank still knows the first send's key."""
     window = timedelta(seconds=bank.window_seconds)
     return now <= _at(state.first_sent_at) + window - WINDOW_MARGIN
 
 
 def may_submit(state: State, now: datetime) -> bool:
-    """Whether the record of this send is fresh: a later one may already be asked for."""
     return timedelta() <= now - _at(state.sent_at) <= SUBMIT_WITHIN
 
 
 def is_asked_out(state: State, now: datetime) -> bool:
-    """Whether only persons can go on."""
     since = max(_at(state.first_sent_at), _at(state.asked_from or state.first_sent_at))
     return state.status in (Status.UNKNOWN, Status.ACCEPTED) and now >= since + ASKED_FOR
 
 
 def next_look(state: State, now: datetime) -> datetime:
-    """As long from now as it has waited, between bounds. A SENDING payout: when others may ask."""
+    """As long from now as it has waited, between bounds."""
     if state.status is Status.SENDING:
         return _at(state.sent_at) + ANSWER_WITHIN
     if state.status is Status.RETURNED:

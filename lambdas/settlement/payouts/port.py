@@ -1,5 +1,3 @@
-"""The port to a bank: one file for each kind of bank."""
-
 import re
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,9 +11,9 @@ WINDOW_SECONDS_MAX = 400 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a bank promises. `window_seconds`: how long it knows a key, from its first use; 0 for no promise.
+    """`window_seconds`: how long the bank knows a key, from its first use; 0 for no promise.
 
-    `refusals` are all reasons that mean "this will never be paid". Raises ValueError.
+    `refusals`: all reasons for which it never pays. Raises ValueError.
     """
 
     name: str
@@ -47,7 +45,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Unknown:
-    """No answer, or one that tells nothing. `reason` is for a person."""
+    """No answer, or one that tells nothing."""
 
     reason: str
 
@@ -67,32 +65,32 @@ class NeverSeen:
 
 @dataclass(frozen=True)
 class Hint:
-    """An event about a payout. It proves nothing: it makes the machine ask."""
+    """An event: it proves nothing, and makes the machine ask."""
 
     reference: str
 
 
 class NotSendable(Exception):
-    """The bank cannot be asked now, or never for this payout: nothing was sent."""
+    """Nothing was sent: the bank cannot take this now, or ever."""
 
 
 class MalformedEvent(ValueError):
-    """An event that names no payout."""
+    """It names no payout."""
 
 
 class Bank(Protocol):
     declared: Declared
 
     def request(self, state: State) -> bytes:
-        """The exact bytes to send: a function of the row alone, the same for ever. Raises NotSendable."""
+        """The exact bytes: the same for ever. Raises NotSendable."""
         ...
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
-        """Send once, within `policy.EXCHANGE_WITHIN`. Raises nothing."""
+        """Send once, within EXCHANGE_WITHIN. Raises nothing."""
         ...
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
-        """Ask for a payout by its reference. Raises nothing."""
+        """Ask by the reference. Raises nothing."""
         ...
 
     def parse_event(self, event: bytes) -> Hint:

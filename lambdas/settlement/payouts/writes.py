@@ -1,11 +1,4 @@
-"""Writes of a payout. Amounts are in minor units.
-
-    reserve      PAYOUT, its reference, the destination, the day's sum, the customer's balance, the entry
-    move         PAYOUT, and the entry and the customer's balance if money moves
-    note_line, note    PAYOUT alone
-
-An update sets what differs between two states, and is fenced by the row's `sequence`.
-"""
+"""An update of a payout sets the difference of two states, fenced by `sequence`."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -51,9 +44,9 @@ _DAY = len("2026-11-29")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Most of a payout, and of an account's day (UTC), by currency; absent: none is paid.
+    """Most of a payout, and of an account's UTC day, in minor units; an absent currency is not paid.
 
-    `rest_seconds`: how long a destination rests after its confirmation.
+    `rest_seconds`: until a confirmed destination is payable.
     """
 
     payout: dict[str, int] = field(default_factory=dict)
@@ -66,7 +59,6 @@ class Limits:
 
 
 def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
-    """A payout's first row, with the destination's IBAN and holder."""
     state = State(
         payout=payout,
         iban=destination.iban,
@@ -80,7 +72,7 @@ def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
 
 
 def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
-    """Claim the key and take the money from the customer. Raises PayoutRefused over the payout's limit."""
+    """Claim the key and debit the customer. Raises PayoutRefused."""
     if not 1 <= payout.amount <= limits.payout.get(payout.currency, 0):
         raise PayoutRefused("amount: is over the limit of a payout, or below one")
 
@@ -105,7 +97,6 @@ def reserve(payout: Payout, destination: Destination, limits: Limits, now: datet
 def move(
     before: State, after: State, step: Move, now: datetime, *, to_suspense: bool = False
 ) -> tuple[Write, ...]:
-    """Carry out a legal move once: `after` is `moves.after(before, …)`."""
     moved = moves.transfer(before, step, to_suspense=to_suspense)
     row = _change(before, after, fenced(before, after, step))
     if moved is None:
@@ -117,7 +108,6 @@ def move(
 
 
 def note_line(before: State, after: State) -> tuple[Write, ...]:
-    """Put a line's identity onto the row. No line takes another's place."""
     name = "debit_line" if before.debit_line is None and after.debit_line else "return_line"
     return (
         _change(before, after, fenced(before, after, "line"), [Condition(f"attribute_not_exists({name})")]),
@@ -125,12 +115,11 @@ def note_line(before: State, after: State) -> tuple[Write, ...]:
 
 
 def note(before: State, after: State, what: str) -> tuple[Write, ...]:
-    """Record the next look and the bank's word, a case, or the first person's decision."""
     return (_change(before, after, fenced(before, after, what)),)
 
 
 def fenced(before: State, after: State, step: str) -> OnFailure:
-    """A send is never a replay: of two callers with one record, each would send."""
+    """A send is never a replay: both callers would send."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found is None:
@@ -150,10 +139,10 @@ def _change(
     changed = {name: value for name, value in row.items() if was.get(name) != value}
     gone = sorted(was.keys() - row.keys())
     assignments = ", ".join(f"{_ALIASES.get(name, name)} = :{name}" for name in changed)
-    removals = f" REMOVE {', '.join(gone)}" if gone else ""
+    parts = [*([f"SET {assignments}"] if changed else ()), *([f"REMOVE {', '.join(gone)}"] if gone else ())]
     return update(
         keys.payout(before.key),
-        f"SET {assignments}{removals}",
+        " ".join(parts),
         values={f":{name}": value for name, value in changed.items()},
         conditions=[sequence_is(before.sequence), *(conditions or ())],
         on_failure=meaning,
@@ -164,7 +153,6 @@ _ALIASES = {"status": "#status", "sequence": "#sequence"}
 
 
 def _entry(payout: Payout, step: str, moved: Transfer, now: datetime) -> Write:
-    """The row, in the same transaction, makes it happen once."""
     account, side = (moved.debit, "debit") if moved.debit == payout.account else (moved.credit, "credit")
     posted_at = timestamp(now)
     row = {
@@ -203,7 +191,7 @@ def _debit(payout: Payout) -> Write:
 
 
 def _credit(payout: Payout, *, is_return: bool) -> Write:
-    """A refusal goes back even to a closed account, as a reversal does; a return does not."""
+    """A refusal goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal(PARTY, payout.currency, state):
@@ -222,7 +210,6 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
 
 
 def _use(destination: Destination, payout: Payout, now: datetime) -> Write:
-    """The destination, as it was confirmed and as it is copied."""
 
     def meaning(found: Row | None) -> SettlementError:
         if found is None:
@@ -249,7 +236,6 @@ def _use(destination: Destination, payout: Payout, now: datetime) -> Write:
 
 
 def _count_day(payout: Payout, limits: Limits, now: datetime) -> Write:
-    """A payout that comes back does not give its part of the day back."""
     highest = limits.day.get(payout.currency, 0)
     if payout.amount > highest:
         raise PayoutRefused("amount: is over the limit of a day")

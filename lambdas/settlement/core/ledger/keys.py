@@ -27,10 +27,10 @@ BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
 
 PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
-"""Index partitions of payouts that a schedule has to look at."""
+"""Index partitions, sorted by the next look."""
 
 PAYOUT_CASES = "PAYOUT_CASES"
-"""Index partition of payouts that a person has to look at."""
+"""Index partition: persons look at them."""
 
 MONTH = len("2026-11")
 
@@ -157,12 +157,10 @@ def payout(key: str) -> Row:
 
 
 def payout_reference(reference: str) -> Row:
-    """Names the payout of a bank's reference, which is a hash."""
     return {"pk": f"PAYOUT_REFERENCE#{reference}", "sk": "REFERENCE"}
 
 
 def payout_day(account: str, day: str) -> Row:
-    """The sum that an account's payouts reserved on a day (UTC)."""
     return {"pk": f"PAYOUT_DAY#{account}", "sk": day}
 
 
@@ -225,7 +223,6 @@ def bank_files_partition(month: str) -> str:
 
 
 def payouts_index(key: str, look_at: str) -> Row:
-    """Sorted by the next look."""
     return {"gsi1pk": payouts_partition(_shard(key, PAYOUT_SHARDS)), "gsi1sk": look_at}
 
 

@@ -21,12 +21,12 @@ def external(currency: str) -> str:
 
 
 def transit(currency: str) -> str:
-    """Payouts that left a customer and have not reached the bank's books."""
+    """Payouts that are under way."""
     return f"transit:{currency}"
 
 
 def suspense(currency: str) -> str:
-    """Returned payouts whose customer's account is closed or frozen."""
+    """Returned payouts that their accounts do not take."""
     return f"suspense:{currency}"
 
 
