@@ -115,7 +115,7 @@ def test_every_kind_of_put_is_examined() -> None:
         "ORDER",
         "PROPOSAL",
         *("BANK_FILE", "BANK_LINE", "BANKED", "BANK_ORDER"),
-        *("DESTINATION", "PAYOUT", "PAYOUT_REFERENCE"),
+        *there("payouts", "DESTINATION", "PAYOUT", "PAYOUT_REFERENCE"),
     }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)

@@ -28,7 +28,7 @@ _TOLD = (*_TAKEN, Word.REFUSED, Word.RETURNED)
 
 
 class OverHttp:
-    """For one thread. `currencies`: the accepted ones, with exponents. Raises ValueError for long timeouts."""
+    """For one thread. `currencies`: accepted ones, with exponents. Raises ValueError for long timeouts."""
 
     def __init__(
         self, exchanger: Exchanger, declared: Declared, currencies: Mapping[str, int], token: str

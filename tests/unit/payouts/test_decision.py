@@ -7,8 +7,8 @@ from settlement.core.model.errors import InvalidRequest, ResolutionRefused
 from settlement.payouts import decision, moves
 from settlement.payouts.decision import Decision, Verdict, ensure_fits, parse_decision
 from settlement.payouts.payout import State, Status, Word
+from tests.unit.payouts.rows import ADA, BEA, PAYOUT, STATES
 from tests.world.environment import NOW
-from tests.world.payout_rows import ADA, BEA, PAYOUT, STATES
 
 CASE = STATES[Status.LIMBO]
 ORDER = Decision(

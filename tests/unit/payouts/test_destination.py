@@ -12,9 +12,9 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire
 from settlement.payouts import destination
 from settlement.payouts.destination import Destination, parse_destination
+from tests.unit.payouts.rows import ADA, ADDED, BEA, GIVEN, PAYABLE, PAYOUT
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
-from tests.world.payout_rows import ADA, ADDED, BEA, GIVEN, PAYABLE, PAYOUT
 
 REST = timedelta(days=1)
 KEY = ("DESTINATION#landlord", "DESTINATION")

@@ -4,8 +4,8 @@ from settlement.core.model.errors import PayoutFenced
 from settlement.payouts import moves
 from settlement.payouts.moves import HEARD, RULES, Move, after, transfer
 from settlement.payouts.payout import State, Status, Word
+from tests.unit.payouts.rows import LINE, NOTES, PAYOUT, STATES
 from tests.world.environment import NOW
-from tests.world.payout_rows import LINE, NOTES, PAYOUT, STATES
 
 LEGAL = {
     Move.SEND: "RESERVED UNKNOWN -> SENDING",
@@ -26,7 +26,7 @@ def told(move: Move, states: list[Status]) -> str:
 
 
 @pytest.mark.parametrize("move", LEGAL)
-def test_a_move_is_legal_from_these_states_and_carries_this_money(move: Move) -> None:
+def test_a_move_has_these_states_and_this_money(move: Move) -> None:
     assert told(move, [*RULES[move].money]) == LEGAL[move]
 
 
@@ -44,7 +44,7 @@ def test_every_move_is_examined() -> None:
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("move", Move)
-def test_a_row_after_a_move_is_sound_or_the_move_is_illegal(move: Move, status: Status) -> None:
+def test_a_legal_move_leaves_a_sound_row(move: Move, status: Status) -> None:
     state = STATES[status]
     if status in RULES[move].money:
         moved = after(state, move, NOW, **NOTES.get(move, {}))
@@ -75,7 +75,7 @@ def test_each_word_leads_to_a_legal_move() -> None:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_payout_at_rest_is_listed_nowhere_and_a_case_for_persons(status: Status) -> None:
+def test_a_payout_is_listed_until_it_is_at_rest(status: Status) -> None:
     row = STATES[status].to_row()
     at_rest = {Status.CONFIRMED, Status.REFUSED, Status.RETURNED}
 
@@ -90,7 +90,7 @@ def test_a_case_stays_listed_since_its_beginning() -> None:
     assert moves.noted(case, NOW.replace(year=2027), proposed={}).listed_at == case.listed_at
 
 
-def test_a_returned_payout_with_a_debit_alone_is_looked_at_again() -> None:
+def test_a_returned_payout_waits_for_its_returns_line() -> None:
     returned = moves.noted(STATES[Status.RETURNED], NOW, debit_line=LINE)
 
     assert returned.listed_at is not None

@@ -23,7 +23,7 @@ from settlement.payouts.port import (
     Refused,
     Unknown,
 )
-from tests.world.payout_rows import PAYOUT, STATES
+from tests.unit.payouts.rows import PAYOUT, STATES
 
 SENDING = STATES[Status.SENDING]
 DECLARED = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset({"account_closed"}))
@@ -219,7 +219,7 @@ def test_a_request_is_of_the_payout_alone() -> None:
     assert {asked.request(state) for state in STATES.values()} == {SENT}
 
 
-def test_a_currency_that_the_bank_does_not_take_is_not_sent() -> None:
+def test_a_currency_that_the_bank_refuses_is_not_sent() -> None:
     state = replace(SENDING, payout=replace(PAYOUT, currency="KWD"))
 
     with pytest.raises(NotSendable, match="takes no KWD"):

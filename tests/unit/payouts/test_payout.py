@@ -7,7 +7,7 @@ import pytest
 from settlement.core.model.stored import MalformedRow
 from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import State, Status, reference_of
-from tests.world.payout_rows import PAYOUT, STATES
+from tests.unit.payouts.rows import PAYOUT, STATES
 
 ACCEPTED, LIMBO = STATES[Status.ACCEPTED].to_row(), STATES[Status.LIMBO].to_row()
 FULL = {

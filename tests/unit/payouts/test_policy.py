@@ -8,8 +8,8 @@ from settlement.payouts import moves, policy
 from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.policy import Act, may_send_again, may_submit, next_act, next_look
 from settlement.payouts.port import Declared
+from tests.unit.payouts.rows import LINE, STATES
 from tests.world.environment import NOW
-from tests.world.payout_rows import LINE, STATES
 
 SECOND, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
 KNOWS = Declared(name="knows", window_seconds=86_400, refusals=frozenset())

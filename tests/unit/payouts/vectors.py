@@ -6,9 +6,9 @@ from types import ModuleType
 from settlement.payouts import destination, moves, writes
 from settlement.payouts.moves import Move
 from settlement.payouts.payout import Status
+from tests.unit.payouts.rows import ADA, ADDED, BEA, GIVEN, LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
 from tests.unit.vectors import Vector
 from tests.world.environment import NOW
-from tests.world.payout_rows import ADA, ADDED, BEA, GIVEN, LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
 
 LATER = NOW + timedelta(hours=1)
 
