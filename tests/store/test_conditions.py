@@ -136,6 +136,9 @@ OF_SETTLEMENTS = [
 ]
 """Entries of settlements; excludes deposits."""
 
+OF_SETTLEMENTS += [name for name in PUTS if name == "writes.reserve[1]"]
+"""A payout's reference, whose record is the payout's row."""
+
 REPLACED = [name for name, write in PUTS.items() if write.parameters["Item"]["sk"] == "WAITING"]
 REPLACED += ["sweep.fold.again[0]", "proposals.propose.again"]
 """Rows that are replaced: see the tests of LIMBO, of sweeps and of approvals."""
