@@ -236,7 +236,7 @@ def test_two_persons_end_a_case_and_are_on_record(having: Having, verdict: Verdi
         follower.decide(order, BEA)
 
 
-def test_a_returned_payout_that_was_unknown_is_returned_in_two_looks(having: Having) -> None:
+def test_an_unknown_payout_is_returned_in_two_looks(having: Having) -> None:
     follower = having(
         STATES[Status.UNKNOWN], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1)
     )

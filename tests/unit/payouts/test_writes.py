@@ -209,9 +209,7 @@ def test_a_move_of_a_missing_row_is_named(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["frozen_at", "closed_at"])
-def test_a_refusal_goes_back_to_any_account_and_a_return_does_not(
-    table: MemoryDynamoDb, store: Store, name: str
-) -> None:
+def test_only_a_refusal_goes_back_to_any_account(table: MemoryDynamoDb, store: Store, name: str) -> None:
     put(table, keys.account("alice"), available=0, currency="EUR", **{name: timestamp(NOW)})
     error = {"frozen_at": AccountFrozen, "closed_at": AccountClosed}[name]
     paid, sending = STATES[Status.PAID], STATES[Status.SENDING]
