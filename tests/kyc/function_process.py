@@ -45,17 +45,17 @@ def main(table_name: str, name: str, *how: str) -> None:
     os.environ |= {"TABLE_NAME": table_name, "KYC": quick}
     from handlers.kyc import _provider as _kyc  # noqa: PLC0415 (they read the environment)
     from settlement.core.model.errors import SettlementError  # noqa: PLC0415
-    from settlement.kyc import connection as kyc_connection  # noqa: PLC0415
+    from settlement.http import connection as http_connection  # noqa: PLC0415
     from settlement.kyc import shared_secrets as _secrets  # noqa: PLC0415
     from tests.kyc.environments import PAYMENT  # noqa: PLC0415
 
     with (
         trouble(name) as resolver,
-        mock.patch.object(kyc_connection, "socket", resolver.socket),
+        mock.patch.object(http_connection, "socket", resolver.socket),
         mock.patch.object(_secrets, "read", return_value={"api_key": "secret"}),
     ):
         if "unbounded" in how:
-            mock.patch.object(kyc_connection.Cutoff, "seconds_left", 60).start()
+            mock.patch.object(http_connection.Cutoff, "seconds_left", 60).start()
         print("called", flush=True)
         try:
             _kyc.ask(PAYMENT, Context())

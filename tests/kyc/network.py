@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from settlement.kyc import connection as kyc_connection
+from settlement.http import connection as http_connection
 
 HELD_SECONDS_MAX = 120
 """Bounds a lookup that a failed test never releases."""
@@ -27,7 +27,7 @@ class Resolver:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[kyc_connection.Address]:
+    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[http_connection.Address]:
         self.lookups += 1
         self.may_answer.wait(HELD_SECONDS_MAX)
         if self.fails:
@@ -37,7 +37,7 @@ class Resolver:
 
     @property
     def socket(self) -> Any:
-        """Return the module `socket` with this resolver, for `kyc_connection`."""
+        """Return the module `socket` with this resolver, for `http_connection`."""
         return SimpleNamespace(**vars(socket) | {"getaddrinfo": self.getaddrinfo})
 
 

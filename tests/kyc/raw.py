@@ -148,4 +148,5 @@ def _request(connection: socket.socket) -> bytes:
 def be_patient(asking: kyc_client.Client) -> None:
     """Let a client wait long for its next answer, as the machine may be slow."""
     asking.endpoint = replace(asking.endpoint, connect_timeout_seconds=20, read_timeout_seconds=20)
-    asking._pool.timeout = urllib3.Timeout(20)
+    asking._exchanger.connect_seconds = asking._exchanger.read_seconds = 20
+    asking._exchanger._pool.timeout = urllib3.Timeout(20)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from settlement.core.model.verdict import Verdict
-from settlement.kyc import connection as kyc_connection
-from settlement.kyc.connection import LOOKUP_SECONDS_MAX, LOOKUPS_MAX, Cutoff, first_to_accept
+from settlement.http import connection as http_connection
+from settlement.http.connection import LOOKUP_SECONDS_MAX, LOOKUPS_MAX, Cutoff, first_to_accept
 from tests.kyc.conftest import Ask
 from tests.kyc.network import Resolver, dripping_handshake, silent_ports
 from tests.kyc.raw import (
@@ -34,7 +34,7 @@ NOT_LOOKED_UP = "kyc: the provider's name was not looked up in time"
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
     resolver = Resolver()
-    monkeypatch.setattr(kyc_connection, "socket", resolver.socket)
+    monkeypatch.setattr(http_connection, "socket", resolver.socket)
     return resolver
 
 
@@ -42,7 +42,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(seconds=1_800_000_000.0)
     told = SimpleNamespace(**vars(time) | {"time": lambda: clock.seconds})
-    monkeypatch.setattr(kyc_connection, "time", told)
+    monkeypatch.setattr(http_connection, "time", told)
     return clock
 
 
@@ -75,7 +75,7 @@ def test_an_address_that_refuses_does_not_delay_the_next_one(resolver: Resolver)
 
         connected.close()
         assert place == ("127.0.0.1", server.port)
-        assert time.monotonic() - began < 8 * kyc_connection.PAUSE_SECONDS
+        assert time.monotonic() - began < 8 * http_connection.PAUSE_SECONDS
 
 
 def test_an_address_of_an_unsupported_family_is_passed_over() -> None:
@@ -93,13 +93,13 @@ def test_connection_attempts_that_lose_are_closed(
     resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[socket.socket | None] = []
-    begin = kyc_connection._begin
+    begin = http_connection._begin
 
-    def noted(address: kyc_connection.Address) -> socket.socket | None:
+    def noted(address: http_connection.Address) -> socket.socket | None:
         begun.append(begin(address))
         return begun[-1]
 
-    monkeypatch.setattr(kyc_connection, "_begin", noted)
+    monkeypatch.setattr(http_connection, "_begin", noted)
     with silent_ports(3) as ports, raw(answer()) as server:
         resolver.ports = [*ports, server.port]
         _, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), 5)
@@ -145,7 +145,7 @@ def test_an_endless_lookup_is_abandoned_and_later_questions_join_it(ask: Ask, re
 def asking_patiently(asking: Any) -> Any:
     """Let a client wait for a slow machine."""
     patient = client(NAMED)
-    patient._addresses = asking._addresses
+    patient._exchanger._addresses = asking._exchanger._addresses
     return patient
 
 
@@ -166,7 +166,7 @@ def test_old_lookups_are_not_shared_and_at_most_four_hang(
         assert str(ask(asking)) == "kyc: 4 lookups of the provider's name hang"
 
         resolver.may_answer.set()
-        for lookup in asking._addresses._running:
+        for lookup in asking._exchanger._addresses._running:
             lookup.thread.join(WAIT_SECONDS_MAX)
         assert isinstance(ask(asking_patiently(asking)), Verdict)
         assert resolver.lookups == LOOKUPS_MAX + 1
@@ -247,14 +247,14 @@ def test_a_slow_answer_on_a_kept_connection_is_cut_off(ask: Ask) -> None:
 def test_a_connection_made_after_the_limit_is_not_used(
     ask: Ask, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = kyc_connection.first_to_accept
+    first = http_connection.first_to_accept
 
     def late(*arguments: Any) -> Any:
         found = first(*arguments)
-        asking._cutoff._end()
+        asking._exchanger._cutoff._end()
         return found
 
-    monkeypatch.setattr(kyc_connection, "first_to_accept", late)
+    monkeypatch.setattr(http_connection, "first_to_accept", late)
     with raw(answer()) as server:
         resolver.ports = [server.port]
         asking = client(NAMED)
@@ -277,7 +277,7 @@ def test_a_late_timer_does_not_cut_off_the_next_exchange(ask: Ask) -> None:
         asking = client(server.url)
         for _ in range(2):
             assert isinstance(ask(asking), Verdict)
-            earlier.append(asking._cutoff)
+            earlier.append(asking._exchanger._cutoff)
 
     assert server.connections == 1
 
@@ -287,7 +287,7 @@ def test_an_exchange_leaves_no_thread_and_no_descriptor(ask: Ask) -> None:
         asking = client(server.url, IMPATIENT)
         ask(asking)
         threads = threading.active_count()
-        cutoff = asking._cutoff
+        cutoff = asking._exchanger._cutoff
         cutoff._timer.join(WAIT_SECONDS_MAX)
 
     assert cutoff._watched is None

@@ -5,8 +5,9 @@ import pytest
 
 from settlement.core.model.errors import KycUnavailable
 from settlement.core.model.verdict import Verdict
+from settlement.http import exchange
+from settlement.http.exchange import IDLE_SECONDS_MAX as IDLE
 from settlement.kyc import client as kyc_client
-from settlement.kyc.client import IDLE_SECONDS_MAX as IDLE
 from tests.kyc.conftest import Ask
 from tests.kyc.raw import WAIT_SECONDS_MAX, answer, client, raw, says
 
@@ -14,7 +15,7 @@ from tests.kyc.raw import WAIT_SECONDS_MAX, answer, client, raw, says
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(seconds=1_800_000_000)
-    monkeypatch.setattr(kyc_client, "time", SimpleNamespace(time=lambda: clock.seconds))
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(time=lambda: clock.seconds))
     return clock
 
 
@@ -69,7 +70,7 @@ def test_an_answer_completed_as_its_time_ends_is_no_answer(ask: Ask) -> None:
     asking_of: list[kyc_client.Client] = []
 
     def talk(connection: socket.socket) -> bool:
-        asking_of[0]._cutoff._end()
+        asking_of[0]._exchanger._cutoff._end()
         connection.sendall(answer())
         return False
 

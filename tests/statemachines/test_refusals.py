@@ -26,15 +26,16 @@ ASKING = (
     "handlers/kyc/_provider",
     "settlement/kyc/shared_secrets",
     "settlement/kyc/client",
-    "settlement/kyc/connection",
+    "settlement/http/connection",
+    "settlement/http/exchange",
     "settlement/kyc/shared_circuit",
     "handlers/checks/_checks",
 )
 
-WITHIN = {"_Refused", "OSError", "StoreUnavailable", "CheckUnavailable", "MalformedRow", CONFLICT}
+WITHIN = {"_Refused", "OSError", "NoAnswer", "StoreUnavailable", "CheckUnavailable", "MalformedRow", CONFLICT}
 """Errors that add no refusal.
 
-The circuit and the client catch the first two; the next three stall the machine; writes raise the last too.
+The circuit and the client catch the first three; the next three stall the machine; writes raise the last too.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN

@@ -26,7 +26,10 @@ SWEPT_AGAIN = "sweep.fold.again[0]"
 PROPOSED_AGAIN = "proposals.propose.again"
 """Replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
 
-OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN)
+PAYOUTS_NAME = "writes.reserve[1]"
+"""Its payout's row is the record."""
+
+OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME)
 RECORDS = [name for name in PUTS if name not in OTHERS]
 """Names only: writes are built in their tests, because mutants are not active at import."""
 
@@ -101,6 +104,7 @@ def test_the_tests_cover_every_kind_of_put() -> None:
         "ORDER",
         "PROPOSAL",
         *("BANK_FILE", "BANK_LINE", "BANKED", "BANK_ORDER"),
+        *there("payouts", "DESTINATION", "PAYOUT", "PAYOUT_REFERENCE"),
     }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)

@@ -106,6 +106,7 @@ EXAMPLES: tuple[tuple[SettlementError, str, dict[str, Any]], ...] = (
         "reverse: the settlement is LIMBO",
         {"status": "LIMBO"},
     ),
+    (errors.PayoutFenced("send", "it is PAID"), "send: it is PAID", {"move": "send"}),
     (
         errors.EscrowMismatch("compensate:hold"),
         "compensate:hold: the escrow holds something else than was held",
@@ -124,6 +125,7 @@ PLAIN = {
         errors.SignatureRefused,
     ),
     *(errors.SettlementNotFound, errors.ResolutionRefused, errors.PartRefused, errors.ProposalRefused),
+    *(errors.PayoutNotFound, errors.PayoutRefused, errors.DestinationRefused, errors.LineRefused),
     *(errors.PageUnavailable, errors.EventsUnavailable),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.CheckUnavailable),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),

@@ -39,6 +39,7 @@ ROOMS = {
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
     "bank": ("accounts", "http"),
+    "payouts": ("bank", "http"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -61,6 +62,7 @@ PURE_MODULES = {
     "merchants": ("order", "sweep", "sweeps"),
     "orders": ("approval", "partial_reversal", "parts", "proposal", "proposals", "requests"),
     "paging": ("page",),
+    "payouts": ("decision", "destination", "iban", "moves", "payout", "policy", "port", "writes"),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
         *("sealed", "sealed_expired", "sealed_freezes", "sequence", "settlement_row", "values", "watch"),
@@ -209,7 +211,7 @@ def test_only_the_listed_modules_read_a_clock() -> None:
     after it. A check's tools: the end of its time.
     """
     assert {path.stem for path in FILES if _reads_clock(path)} == {
-        *("_dependencies", "_payee", "shared_circuit", "client", "connection", "table_scan"),
+        *("_dependencies", "_payee", "shared_circuit", "exchange", "connection", "table_scan"),
         *("_long_poll", "tools"),
     }
 

@@ -20,10 +20,10 @@ ALLOWED = {
     ("handlers/core/_workers.py", "self._interval = timedelta(seconds=1 / per_second)"),
     ("handlers/core/_takeover.py", "_THROTTLED_SECONDS = 0.1"),
     # The time of an exchange with the KYC provider, and the pauses between its addresses.
-    ("settlement/kyc/connection.py", "Seconds = float"),
-    ("settlement/kyc/connection.py", "PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)"),
+    ("settlement/http/connection.py", "Seconds = float"),
+    ("settlement/http/connection.py", "PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)"),
     (
-        "settlement/kyc/connection.py",
+        "settlement/http/connection.py",
         "pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))",
     ),
     # The time of a stage's own checks.

@@ -9,19 +9,33 @@ from tests.world.pages import PAGES
 from tests.world.templates import PROJECT
 from tools.plain_words import count
 
-DOCSTRING_WORDS_MAX, PAGE_WORDS_MAX = 35_000, 90_000
+PAGE_WORDS_MAX = 90_000
+DOCSTRING_WORDS_MAX = 0.8
+"""For each line of production: docs/decisions/2026-11-29-tests.md."""
+
 MARKS_MAX = 2
 """In 1,000 words."""
 
 NAME_WORDS_MAX = 10
 
+TEST_LINES_MAX = 2.2
+"""For each line of production."""
+
 TESTS = list((PROJECT / "tests").rglob("*.py"))
 PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJECT / tree).rglob("*.py")]
 
 
+def lines(files: list[Path]) -> int:
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
 @pytest.mark.parametrize(
     ("files", "words_max"),
-    [(PRODUCTION, DOCSTRING_WORDS_MAX), (TESTS, 36_000), (PAGES, PAGE_WORDS_MAX)],
+    [
+        (PRODUCTION, int(DOCSTRING_WORDS_MAX * lines(PRODUCTION))),
+        (TESTS, 36_000),
+        (PAGES, PAGE_WORDS_MAX),
+    ],
     ids=["production", "tests", "pages"],
 )
 def test_sentences_have_few_hard_words(files: list[Path], words_max: int) -> None:
@@ -29,6 +43,12 @@ def test_sentences_have_few_hard_words(files: list[Path], words_max: int) -> Non
 
     assert counted.words <= words_max
     assert counted.rate <= MARKS_MAX, "\n".join(counted.lines)
+
+
+def test_the_tests_have_few_lines_for_each_of_production() -> None:
+    clients = list((PROJECT / "clients").rglob("*.py"))
+
+    assert lines(TESTS) <= TEST_LINES_MAX * lines(PRODUCTION + clients)
 
 
 def test_a_tests_name_has_at_most_ten_words() -> None:

@@ -17,7 +17,7 @@ def brought(lane: str, part: str) -> Iterator[ModuleType]:
         yield import_module(f"tests.{lane}.{file.parent.name}.{part}")
 
 
-OPTIONAL = ("books", "doors", "merchants")
+OPTIONAL = ("books", "doors", "merchants", "payouts")
 """The rooms that somebody may have deleted; `tests/core/test_rooms_can_go.py` proves it of each."""
 
 _FUNCTIONS = {

@@ -23,7 +23,7 @@ def dated(expires: Any, **changes: Any) -> dict[str, Any]:
 def test_only_a_settlement_steps_entry_gets_an_expiry(name: str) -> None:
     row = PUTS[name].parameters["Item"]
     is_due = row["pk"].startswith("ENTRIES#") and not row["step"].startswith(
-        ("resolve", "deposit", "withdraw", "reverse-part", "refund-part")
+        ("resolve", "deposit", "withdraw", "reverse-part", "refund-part", "payout")
     )
 
     found = expiry.with_expiry(row, 400)

@@ -26,6 +26,12 @@ ORDERS = "ORDERS#"
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
 
+PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
+"""Index partitions, sorted by the next look."""
+
+PAYOUT_CASES = "PAYOUT_CASES"
+"""Index partition: persons look at them."""
+
 MONTH = len("2026-11")
 
 _FIRST_MONTH = "2026-01"
@@ -146,6 +152,22 @@ def bank_approved(key: str) -> Row:
     return {"pk": f"BANK_ORDER#{key}", "sk": "APPROVED"}
 
 
+def payout(key: str) -> Row:
+    return {"pk": f"PAYOUT#{key}", "sk": "PAYOUT"}
+
+
+def payout_reference(reference: str) -> Row:
+    return {"pk": f"PAYOUT_REFERENCE#{reference}", "sk": "REFERENCE"}
+
+
+def payout_day(account: str, day: str) -> Row:
+    return {"pk": f"PAYOUT_DAY#{account}", "sk": day}
+
+
+def destination(name: str) -> Row:
+    return {"pk": f"DESTINATION#{name}", "sk": "DESTINATION"}
+
+
 def event(event_id: str) -> Row:
     """Key of a webhook event's marker row: the event takes effect once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
@@ -198,6 +220,18 @@ def bank_files_index(read_at: str) -> Row:
 
 def bank_files_partition(month: str) -> str:
     return f"{BANK_FILES}{month}"
+
+
+def payouts_index(key: str, look_at: str) -> Row:
+    return {"gsi1pk": payouts_partition(_shard(key, PAYOUT_SHARDS)), "gsi1sk": look_at}
+
+
+def payouts_partition(shard: int) -> str:
+    return f"{PAYOUTS}{shard}"
+
+
+def payout_cases_index(since: str) -> Row:
+    return {"gsi1pk": PAYOUT_CASES, "gsi1sk": since}
 
 
 def orders_partition(month: str) -> str:

@@ -19,6 +19,16 @@ def external(currency: str) -> str:
     return f"external:{currency}"
 
 
+def transit(currency: str) -> str:
+    """Payouts that are under way."""
+    return f"transit:{currency}"
+
+
+def suspense(currency: str) -> str:
+    """Returned payouts that their accounts do not take."""
+    return f"suspense:{currency}"
+
+
 def is_customer(account: str) -> bool:
     """Whether the name has no colon, the mark of internal accounts."""
     return ":" not in account

@@ -221,6 +221,30 @@ class ProposalRefused(Refusal):
     """The proposal is missing, is not the one that was seen, or is not this person's to approve."""
 
 
+class PayoutNotFound(Refusal):
+    """No payout has this key or bank's reference."""
+
+
+class PayoutFenced(Refusal):
+    """The payout's row does not admit this move: another caller has moved it, or its state forbids it."""
+
+    def __init__(self, move: str, reason: str) -> None:
+        super().__init__(f"{move}: {reason}")
+        self.move = move
+
+
+class PayoutRefused(Refusal):
+    """The payout breaks a rule of the stage: its amount, its day's limit or its destination."""
+
+
+class DestinationRefused(Refusal):
+    """The payee's bank account is missing, unconfirmed, at rest, frozen, or was shown otherwise."""
+
+
+class LineRefused(Refusal):
+    """A line of the bank's statement contradicts its payout. Nothing moves until a person has looked."""
+
+
 class StoreUnavailable(SettlementError):
     """DynamoDB gave no definite answer: unreachable, throttled or in conflict. The outcome may be unknown."""
 

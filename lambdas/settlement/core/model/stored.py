@@ -49,7 +49,7 @@ def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
     return config.currencies[currency]
 
 
-_OF_ACCOUNTS = ("ACCOUNT", "ENTRIES", "SWEPT")
+_OF_ACCOUNTS = ("ACCOUNT", "ENTRIES", "PAYOUT_DAY", "SWEPT")
 
 _MAPS = ("failure", "reversed_for", "resolution", "metadata")
 _INTEGERS = (

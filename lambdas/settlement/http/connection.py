@@ -1,4 +1,4 @@
-"""Connects to the KYC provider's addresses in parallel, within one time limit.
+"""Connects to a provider's addresses in parallel, within one time limit.
 
     lookup     ├──────┤                 in its own thread, as a lookup cannot be interrupted
     address 1         ├─ silent ───     the one that answered last
@@ -20,8 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlement.core.model.errors import KycUnavailable
-
 PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)
 """RFC 8305's minimum and recommendation. Fifty addresses have their turns in half of one second."""
 
@@ -39,6 +37,10 @@ Place = tuple[Any, ...]
 
 Address = tuple[Any, ...]
 """A result of getaddrinfo: family, type, protocol, name, place."""
+
+
+class NoAnswer(Exception):
+    """The exchange brought no whole answer in time."""
 
 
 class Cutoff:
@@ -61,10 +63,10 @@ class Cutoff:
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Raises KycUnavailable after the time limit."""
+        """Raises NoAnswer after the time limit."""
         with self._lock:
             if self.is_over:
-                raise KycUnavailable(self.told)
+                raise NoAnswer(self.told)
             self._let_go()
             self._watched = socket.fromfd(connected.fileno(), connected.family, connected.type)
 
@@ -75,7 +77,7 @@ class Cutoff:
 
     @property
     def told(self) -> str:
-        return f"kyc: the exchange took longer than {self.seconds} s"
+        return f"the exchange took longer than {self.seconds} s"
 
     def _end(self) -> None:
         with self._lock, suppress(OSError):
@@ -131,7 +133,7 @@ class Addresses:
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Raises KycUnavailable after `seconds`.
+        """Raises NoAnswer after `seconds`.
 
         The address that answered last is tried first, the one that failed last at the end.
         """
@@ -143,7 +145,7 @@ class Addresses:
             self._connected_to, connected = first_to_accept(found, min(seconds, cutoff.seconds_left))
         except OSError:
             self._lookup = None  # the provider may have moved
-            raise KycUnavailable(f"kyc: no connection to any of {len(found)} addresses") from None
+            raise NoAnswer(f"no connection to any of {len(found)} addresses") from None
         connected.settimeout(seconds)
         try:
             cutoff.watch(connected)
@@ -160,15 +162,15 @@ class Addresses:
         if self._lookup is None or not self._lookup.is_usable:
             self._running = [lookup for lookup in self._running if lookup.thread.is_alive()]
             if len(self._running) >= LOOKUPS_MAX:
-                raise KycUnavailable(f"kyc: {LOOKUPS_MAX} lookups of the provider's name hang")
+                raise NoAnswer(f"{LOOKUPS_MAX} lookups of the provider's name hang")
             self._lookup = _Lookup.begin(self.host, self.port)
             self._running.append(self._lookup)
         try:
             return list(self._lookup.found.result(timeout=seconds))
         except TimeoutError:
-            raise KycUnavailable("kyc: the provider's name was not looked up in time") from None
+            raise NoAnswer("the provider's name was not looked up in time") from None
         except (OSError, UnicodeError) as error:
-            raise KycUnavailable(f"kyc: the provider's name is not known: {type(error).__name__}") from None
+            raise NoAnswer(f"the provider's name is not known: {type(error).__name__}") from None
 
 
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:

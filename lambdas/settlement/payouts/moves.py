@@ -1,0 +1,140 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from settlement.core.ledger.transaction import Transfer
+from settlement.core.model import accounts
+from settlement.core.model.errors import PayoutFenced
+from settlement.core.model.timestamps import timestamp
+from settlement.payouts import policy
+from settlement.payouts.payout import State, Status, Word
+
+
+class Move(StrEnum):
+    SEND = "send"
+    DOUBT = "doubt"
+    ACCEPT = "accept"
+    PAY = "pay"
+    CONFIRM = "confirm"
+    REFUSE = "refuse"
+    RETURN = "return"
+    STICK = "stick"
+    ASK = "ask"
+
+
+class Place(StrEnum):
+    ACCOUNT = "account"
+    TRANSIT = "transit"
+    EXTERNAL = "external"
+    SUSPENSE = "suspense"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`money` maps each legal state to the entry's debit and credit, if any."""
+
+    to: Status
+    money: Mapping[Status, tuple[Place, Place] | None]
+
+
+_OUT, _BACK = (Place.TRANSIT, Place.EXTERNAL), (Place.TRANSIT, Place.ACCOUNT)
+_RETURNED = (Place.EXTERNAL, Place.ACCOUNT)
+
+RULES: Mapping[Move, Rule] = {
+    Move.SEND: Rule(Status.SENDING, dict.fromkeys((Status.RESERVED, Status.UNKNOWN))),
+    Move.DOUBT: Rule(Status.UNKNOWN, dict.fromkeys((Status.SENDING,))),
+    Move.ACCEPT: Rule(Status.ACCEPTED, dict.fromkeys((Status.SENDING, Status.UNKNOWN))),
+    Move.PAY: Rule(
+        Status.PAID,
+        dict.fromkeys((Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO), _OUT),
+    ),
+    Move.CONFIRM: Rule(Status.CONFIRMED, dict.fromkeys((Status.PAID,))),
+    Move.REFUSE: Rule(
+        Status.REFUSED,
+        dict.fromkeys((Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO), _BACK),
+    ),
+    Move.RETURN: Rule(
+        Status.RETURNED,
+        {Status.ACCEPTED: _BACK, Status.PAID: _RETURNED, Status.CONFIRMED: _RETURNED},
+    ),
+    Move.STICK: Rule(Status.LIMBO, dict.fromkeys((Status.RESERVED, Status.UNKNOWN, Status.ACCEPTED))),
+    Move.ASK: Rule(Status.UNKNOWN, dict.fromkeys((Status.LIMBO,))),
+}
+
+HEARD: Mapping[tuple[Status, Word], Move] = {
+    (Status.UNKNOWN, Word.ACCEPTED): Move.ACCEPT,
+    (Status.UNKNOWN, Word.PAID): Move.PAY,
+    (Status.UNKNOWN, Word.REFUSED): Move.REFUSE,
+    (Status.UNKNOWN, Word.RETURNED): Move.ACCEPT,  # it has left: the next look returns it
+    (Status.ACCEPTED, Word.PAID): Move.PAY,
+    (Status.ACCEPTED, Word.REFUSED): Move.REFUSE,
+    (Status.ACCEPTED, Word.RETURNED): Move.RETURN,
+    (Status.PAID, Word.REFUSED): Move.RETURN,  # Stripe: paid may become failed
+    (Status.PAID, Word.RETURNED): Move.RETURN,
+}
+"""The bank's words that move a payout."""
+
+
+def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer | None:
+    """Raises PayoutFenced. `to_suspense`: the account does not take it."""
+    moved = _legal(state, move).money[state.status]
+    if moved is None:
+        return None
+    payout = state.payout
+    names = {
+        Place.ACCOUNT: payout.account,
+        Place.TRANSIT: accounts.transit(payout.currency),
+        Place.EXTERNAL: accounts.external(payout.currency),
+        Place.SUSPENSE: accounts.suspense(payout.currency),
+    }
+    debit, credit = moved
+    if to_suspense and credit is Place.ACCOUNT:
+        credit = Place.SUSPENSE
+    return Transfer(debit=names[debit], credit=names[credit], amount=payout.amount)
+
+
+def after(state: State, move: Move, now: datetime, *, trouble: str | None = None, **noted: Any) -> State:
+    """The next row, with attributes `noted`. `trouble` opens a case. Raises PayoutFenced."""
+    moment = timestamp(now)
+    changed: dict[str, Any] = {
+        "status": _legal(state, move).to,
+        "sequence": state.sequence + 1,
+        "proposed": None,
+    }
+    if move is Move.SEND:
+        changed |= {"first_sent_at": state.first_sent_at or moment, "sent_at": moment}
+        changed |= {"attempts": state.attempts + 1, "said": None, "said_at": None, "reason": None}
+    elif move is Move.ASK:
+        changed |= {"asked_from": moment}
+    elif move is Move.PAY:
+        changed |= {"paid_at": moment}
+    elif move in (Move.CONFIRM, Move.REFUSE, Move.RETURN):
+        changed |= {"ended_at": moment}
+    return _listed(replace(state, **changed | noted), now, trouble)
+
+
+def noted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
+    if trouble is None and state.trouble is not None:
+        return replace(state, **changed)
+    return _listed(replace(state, **changed), now, trouble)
+
+
+def brought_forward(state: State, now: datetime) -> State:
+    return replace(state, listed_at=min(state.listed_at or timestamp(now), timestamp(now)))
+
+
+def _listed(state: State, now: datetime, trouble: str | None) -> State:
+    if trouble is not None:
+        return replace(state, trouble=trouble, cases=state.cases + 1, listed_at=timestamp(now))
+    if state.is_at_rest:
+        return replace(state, trouble=None, listed_at=None)
+    return replace(state, trouble=None, listed_at=timestamp(policy.next_look(state, now)))
+
+
+def _legal(state: State, move: Move) -> Rule:
+    rule = RULES[move]
+    if state.status not in rule.money:
+        raise PayoutFenced(move, f"{state.key} is {state.status}")
+    return rule

@@ -1,0 +1,271 @@
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model.request import ACCOUNT, KEY
+from settlement.core.model.settlement import hash_of
+from settlement.core.model.stored import MalformedRow, sound, subject_of
+from settlement.payouts.iban import is_iban
+
+REFERENCE_LENGTH = 32
+"""160 bits. ISO 20022 allows 35 characters in an end-to-end id."""
+
+CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}", re.ASCII)
+DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+HOLDER_LENGTH_MAX = 70
+"""Of a name in a SEPA transfer."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_REFERENCE = re.compile(rf"[A-Z2-7]{{{REFERENCE_LENGTH}}}", re.ASCII)
+
+_REQUEST = ("account", "amount", "currency", "destination")
+
+
+class Status(StrEnum):
+    RESERVED = "RESERVED"
+    SENDING = "SENDING"
+    UNKNOWN = "UNKNOWN"
+    ACCEPTED = "ACCEPTED"
+    PAID = "PAID"
+    CONFIRMED = "CONFIRMED"
+    REFUSED = "REFUSED"
+    RETURNED = "RETURNED"
+    LIMBO = "LIMBO"
+
+
+class Word(StrEnum):
+    """The bank's last word about a payout."""
+
+    ACCEPTED = "accepted"
+    PAID = "paid"
+    REFUSED = "refused"
+    RETURNED = "returned"
+    NEVER_SEEN = "never seen"
+    UNKNOWN = "unknown"
+
+
+def reference_of(key: str) -> str:
+    """A function of the key alone, for ever."""
+    digest = hashlib.sha256(f"payout:{key}".encode()).digest()
+    return base64.b32encode(digest).decode()[:REFERENCE_LENGTH]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payout:
+    """A payout's request. `amount` is in minor units; `destination` is the id of a payee's account."""
+
+    key: str
+    account: str
+    amount: int
+    currency: str
+    destination: str
+
+    @cached_property
+    def request_hash(self) -> str:
+        return hash_of({"key": self.key, **self.content})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _REQUEST}
+
+    @property
+    def reference(self) -> str:
+        return reference_of(self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A payout's row. Times are UTC timestamps, as stored.
+
+    `iban` and `holder` are copied, so the row alone is sent. `sequence` counts and fences moves. `attempts`
+    counts sends; `sent_sha256` is of the exact bytes. `asked_from`: persons said "ask again". `said` is the
+    bank's last word. `listed_at` is the next look, or the start of a case; None at rest. `trouble` opens the
+    latest of `cases`. Lines are identities. `proposed` is one person's decision, `decided` that of two.
+    """
+
+    payout: Payout
+    iban: str = field(repr=False)
+    holder: str = field(repr=False)
+    status: Status
+    sequence: int
+    reserved_at: str
+    attempts: int = 0
+    first_sent_at: str | None = None
+    sent_at: str | None = None
+    sent_sha256: str | None = None
+    asked_from: str | None = None
+    said: Word | None = None
+    said_at: str | None = None
+    reason: str | None = None
+    paid_at: str | None = None
+    ended_at: str | None = None
+    listed_at: str | None = None
+    trouble: str | None = None
+    cases: int = 0
+    debit_line: str | None = None
+    return_line: str | None = None
+    proposed: Mapping[str, str] | None = None
+    decided: Mapping[str, str] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.payout.key
+
+    @property
+    def is_sent(self) -> bool:
+        return self.first_sent_at is not None
+
+    @property
+    def lacks_return(self) -> bool:
+        """Whether a statement has its debit alone."""
+        return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.status in AT_REST and not self.lacks_return
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what a person is shown."""
+        shown = {name: value for name, value in self.to_row().items() if name not in _NOT_SHOWN}
+        return hash_of(shown)
+
+    def to_row(self) -> Row:
+        content = {name: value for name in _OWN if (value := getattr(self, name)) is not None}
+        return {
+            **keys.payout(self.key),
+            **self.payout.content,
+            "request_hash": self.payout.request_hash,
+            "reference": self.payout.reference,
+            **content,
+            **self._listing(),
+        }
+
+    def _listing(self) -> Row:
+        if self.listed_at is None:
+            return {}
+        if self.trouble is not None:
+            return keys.payout_cases_index(self.listed_at)
+        return keys.payouts_index(self.key, self.listed_at)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "State":
+        """Raises MalformedRow."""
+        row = sound(row)
+        request = {name: row[name] for name in _REQUEST}
+        found = cls(
+            payout=Payout(key=keys.subject(row)[1], **request),
+            status=_member(row, "status", Status),
+            said=_member(row, "said", Word) if "said" in row else None,
+            listed_at=row.get("gsi1sk"),
+            **{name: row[name] for name in _REQUIRED},
+            **{name: row[name] for name in _OPTIONAL if name in row},
+        )
+        for problem in _problems(found, row):
+            raise MalformedRow(f"{subject_of(row)}: {problem}")
+        return found
+
+
+AT_REST = frozenset({Status.CONFIRMED, Status.REFUSED, Status.RETURNED})
+"""A statement's line may still return a CONFIRMED one."""
+
+UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO})
+"""Money in transit."""
+
+_REQUIRED = ("iban", "holder", "sequence", "reserved_at")
+_TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at")
+_TEXTS = ("sent_sha256", "reason", "trouble", "debit_line", "return_line")
+_MAPS = ("proposed", "decided")
+_OPTIONAL = (*_TIMES, *_TEXTS, "attempts", "cases", *_MAPS)
+_OWN = (*_REQUIRED, *_OPTIONAL, "status", "said")
+_NOT_SHOWN = ("proposed", "sequence")
+_SENT = frozenset({Status.SENDING, Status.ACCEPTED, Status.PAID, Status.CONFIRMED, Status.RETURNED})
+
+
+def _member(row: Row, name: str, kind: Any) -> Any:
+    if row[name] not in list(kind):
+        raise MalformedRow(f"{subject_of(row)}: {name} must be one of {', '.join(kind)}")
+    return kind(row[name])
+
+
+def _problems(state: State, row: Row) -> Iterator[str]:
+    payout = state.payout
+    for name, pattern in (("account", ACCOUNT), ("currency", CURRENCY), ("destination", DESTINATION)):
+        if not _matches(pattern, getattr(payout, name)):
+            yield f"{name} must match ^{pattern.pattern}$"
+    if not KEY.fullmatch(payout.key):
+        yield f"its key must match ^{KEY.pattern}$"
+    yield from _wrong_values(state, row)
+    yield from _contradictions(state, row)
+
+
+def _wrong_values(state: State, row: Row) -> Iterator[str]:
+    for name, lowest in (("amount", 1), ("sequence", 1), ("attempts", 0), ("cases", 0)):
+        value = row.get(name, lowest)
+        if type(value) is not int or value < lowest:
+            yield f"{name} must be a whole number from {lowest}"
+    if not is_iban(state.iban):
+        yield "iban must be an IBAN"
+    if not is_holder(state.holder):
+        yield f"holder must be printable text of 1 to {HOLDER_LENGTH_MAX} characters"
+    for name in ("reserved_at", *_TIMES, "gsi1sk"):
+        if (name in row or name == "reserved_at") and not is_time(row[name]):
+            yield f"{name} must be a time in UTC with milliseconds"
+    for name in _TEXTS:
+        if not isinstance(row.get(name, ""), str):
+            yield f"{name} must be a text"
+    for name in ("sent_sha256", "debit_line", "return_line"):
+        if name in row and not _matches(_SHA256, row[name]):
+            yield f"{name} must be a SHA-256"
+    for name in _MAPS:
+        told = row.get(name, {})
+        if not (isinstance(told, dict) and all(isinstance(one, str) for one in told.values())):
+            yield f"{name} must be a map of texts"
+
+
+def _contradictions(state: State, row: Row) -> Iterator[str]:
+    if row["request_hash"] != state.payout.request_hash:
+        yield "request_hash is not that of its request"
+    if row["reference"] != state.payout.reference:
+        yield "reference is not that of its key"
+    sent = {name in row for name in ("first_sent_at", "sent_at", "sent_sha256")}
+    if len(sent) != 1 or sent != {state.attempts > 0}:
+        yield "first_sent_at, sent_at, sent_sha256 and attempts must be there together"
+    elif state.status in _SENT and not state.is_sent:
+        yield f"status is {state.status}, but nothing was sent"
+    if state.status is Status.CONFIRMED and state.debit_line is None:
+        yield "status is CONFIRMED without a bank's line"
+    if ("said" in row) != ("said_at" in row):
+        yield "said and said_at must be there together"
+
+
+def is_holder(text: object) -> bool:
+    return (
+        isinstance(text, str)
+        and text.isprintable()
+        and text == text.strip()
+        and 1 <= len(text) <= HOLDER_LENGTH_MAX
+    )
+
+
+def is_time(text: object) -> bool:
+    if not _matches(_TIME, text):
+        return False
+    try:
+        datetime.fromisoformat(str(text))
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(pattern: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None

@@ -1,0 +1,98 @@
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from settlement.payouts.payout import State, Word
+
+NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
+WINDOW_SECONDS_MAX = 400 * 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """`window_seconds`: how long the bank knows a key, from its first use; 0 for no promise.
+
+    `refusals`: all reasons for which it never pays. Raises ValueError.
+    """
+
+    name: str
+    window_seconds: int
+    refusals: frozenset[str]
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"name: must match ^{NAME.pattern}$")
+        if type(self.window_seconds) is not int or not 0 <= self.window_seconds <= WINDOW_SECONDS_MAX:
+            raise ValueError(
+                f"{self.name}: window_seconds: must be a whole number from 0 to {WINDOW_SECONDS_MAX}"
+            )
+        if not all(REASON.fullmatch(reason) for reason in self.refusals):
+            raise ValueError(f"{self.name}: refusals: each must match ^{REASON.pattern}$")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    pass
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`reason` is one of the declared refusals."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No answer, or one that tells nothing."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """`word` is neither NEVER_SEEN nor UNKNOWN."""
+
+    word: Word
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class NeverSeen:
+    pass
+
+
+@dataclass(frozen=True)
+class Hint:
+    """An event: it proves nothing, and makes the machine ask."""
+
+    reference: str
+
+
+class NotSendable(Exception):
+    """Nothing was sent: the bank cannot take this now, or ever."""
+
+
+class MalformedEvent(ValueError):
+    """It names no payout."""
+
+
+class Bank(Protocol):
+    declared: Declared
+
+    def request(self, state: State) -> bytes:
+        """The exact bytes: the same for ever. Raises NotSendable."""
+        ...
+
+    def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
+        """Send once, within EXCHANGE_WITHIN. Raises nothing."""
+        ...
+
+    def find(self, state: State) -> Found | NeverSeen | Unknown:
+        """Ask by the reference. Raises nothing."""
+        ...
+
+    def parse_event(self, event: bytes) -> Hint:
+        """Raises MalformedEvent."""
+        ...

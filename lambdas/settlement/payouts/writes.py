@@ -1,0 +1,253 @@
+"""An update of a payout sets the difference of two states, fenced by `sequence`."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import (
+    NOT_CLOSED,
+    NOT_FROZEN,
+    NOT_IN_LIMBO,
+    Condition,
+    same_currency,
+    sequence_is,
+    sufficient,
+)
+from settlement.core.ledger.failure_reasons import account_refusal, out_of_use
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, OnFailure, Transfer, Write, put, update
+from settlement.core.model import accounts
+from settlement.core.model.errors import (
+    AccountClosed,
+    AccountFrozen,
+    AccountNotFound,
+    DestinationRefused,
+    IdempotencyConflict,
+    InsufficientFunds,
+    PayoutFenced,
+    PayoutNotFound,
+    PayoutRefused,
+    SettlementError,
+)
+from settlement.core.model.state import AccountState
+from settlement.core.model.timestamps import timestamp
+from settlement.payouts import moves
+from settlement.payouts.destination import Destination
+from settlement.payouts.moves import Move
+from settlement.payouts.payout import Payout, State, Status
+
+PARTY = "account"
+RESERVE = "reserve"
+
+_DAY = len("2026-11-29")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Most of a payout, and of an account's UTC day, in minor units; an absent currency is not paid.
+
+    `rest_seconds`: until a confirmed destination is payable.
+    """
+
+    payout: dict[str, int] = field(default_factory=dict)
+    day: dict[str, int] = field(default_factory=dict)
+    rest_seconds: int = 86_400
+
+    @property
+    def rest(self) -> timedelta:
+        return timedelta(seconds=self.rest_seconds)
+
+
+def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
+    state = State(
+        payout=payout,
+        iban=destination.iban,
+        holder=destination.holder,
+        status=Status.RESERVED,
+        sequence=1,
+        reserved_at=timestamp(now),
+        listed_at=timestamp(now),
+    )
+    return state
+
+
+def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
+    """Claim the key and debit the customer. Raises PayoutRefused."""
+    if not 1 <= payout.amount <= limits.payout.get(payout.currency, 0):
+        raise PayoutRefused("amount: is over the limit of a payout, or below one")
+
+    def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
+        if found and found["request_hash"] == payout.request_hash:
+            return AlreadyApplied(found)
+        return IdempotencyConflict.of_key(payout.key)
+
+    state = reserved(payout, destination, now)
+    moved = Transfer(debit=payout.account, credit=accounts.transit(payout.currency), amount=payout.amount)
+    named = {**keys.payout_reference(payout.reference), "key": payout.key}
+    return (
+        put(state.to_row(), on_failure=meaning),
+        put(named, on_failure=lambda found: IdempotencyConflict.of_key(payout.key)),
+        _use(destination, payout, now),
+        _count_day(payout, limits, now),
+        _debit(payout),
+        _entry(payout, RESERVE, moved, now),
+    )
+
+
+def move(
+    before: State, after: State, step: Move, now: datetime, *, to_suspense: bool = False
+) -> tuple[Write, ...]:
+    moved = moves.transfer(before, step, to_suspense=to_suspense)
+    row = _change(before, after, fenced(before, after, step))
+    if moved is None:
+        return (row,)
+    entry = _entry(before.payout, step, moved, now)
+    if moved.credit != before.payout.account:
+        return row, entry
+    return row, entry, _credit(before.payout, is_return=step is Move.RETURN)
+
+
+def note_line(before: State, after: State) -> tuple[Write, ...]:
+    name = "debit_line" if before.debit_line is None and after.debit_line else "return_line"
+    return (
+        _change(before, after, fenced(before, after, "line"), [Condition(f"attribute_not_exists({name})")]),
+    )
+
+
+def note(before: State, after: State, what: str) -> tuple[Write, ...]:
+    return (_change(before, after, fenced(before, after, what)),)
+
+
+def fenced(before: State, after: State, step: str) -> OnFailure:
+    """A send is never a replay: both callers would send."""
+
+    def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
+        if found is None:
+            return PayoutNotFound(f"key: {before.key} has no payout")
+        state = State.from_row(found)
+        if step != Move.SEND and state == after:
+            return AlreadyApplied(found)
+        return PayoutFenced(step, f"{before.key} has moved on to {state.status}")
+
+    return meaning
+
+
+def _change(
+    before: State, after: State, meaning: OnFailure, conditions: list[Condition] | None = None
+) -> Write:
+    was, row = before.to_row(), after.to_row()
+    changed = {name: value for name, value in row.items() if was.get(name) != value}
+    gone = sorted(was.keys() - row.keys())
+    assignments = ", ".join(f"{_ALIASES.get(name, name)} = :{name}" for name in changed)
+    parts = [*([f"SET {assignments}"] if changed else ()), *([f"REMOVE {', '.join(gone)}"] if gone else ())]
+    return update(
+        keys.payout(before.key),
+        " ".join(parts),
+        values={f":{name}": value for name, value in changed.items()},
+        conditions=[sequence_is(before.sequence), *(conditions or ())],
+        on_failure=meaning,
+    )
+
+
+_ALIASES = {"status": "#status", "sequence": "#sequence"}
+
+
+def _entry(payout: Payout, step: str, moved: Transfer, now: datetime) -> Write:
+    account, side = (moved.debit, "debit") if moved.debit == payout.account else (moved.credit, "credit")
+    posted_at = timestamp(now)
+    row = {
+        **keys.entry(account, posted_at, payout.key, f"payout-{step}"),
+        "step": f"payout-{step}",
+        "posted_at": posted_at,
+        "request_hash": payout.request_hash,
+        "debit": moved.debit,
+        "credit": moved.credit,
+        "side": side,
+        "amount": moved.amount,
+        "currency": payout.currency,
+    }
+    return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(payout.key))
+
+
+def _debit(payout: Payout) -> Write:
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal(PARTY, payout.currency, state):
+            return refusal
+        return out_of_use(PARTY, state) or InsufficientFunds(PARTY)
+
+    return update(
+        keys.account(payout.account),
+        "SET available = available - :amount",
+        values={":amount": payout.amount},
+        conditions=[
+            same_currency(payout.currency),
+            sufficient(payout.amount),
+            NOT_IN_LIMBO,
+            NOT_FROZEN,
+            NOT_CLOSED,
+        ],
+        on_failure=meaning,
+    )
+
+
+def _credit(payout: Payout, *, is_return: bool) -> Write:
+    """A refusal goes back even to a closed account, as a reversal does."""
+
+    def meaning(state: AccountState | None) -> SettlementError:
+        if refusal := account_refusal(PARTY, payout.currency, state):
+            return refusal
+        if state and state.is_closed:
+            return AccountClosed(PARTY)
+        return AccountFrozen(PARTY) if state and state.is_frozen else AccountNotFound(PARTY)
+
+    return update(
+        keys.account(payout.account),
+        "SET available = available + :amount",
+        values={":amount": payout.amount},
+        conditions=[same_currency(payout.currency), *([NOT_CLOSED, NOT_FROZEN] if is_return else [])],
+        on_failure=meaning,
+    )
+
+
+def _use(destination: Destination, payout: Payout, now: datetime) -> Write:
+
+    def meaning(found: Row | None) -> SettlementError:
+        if found is None:
+            return DestinationRefused("destination: there is none with this id")
+        return Destination.from_row(found).refusal(payout, now) or DestinationRefused(
+            "destination: it has changed since it was read"
+        )
+
+    return update(
+        keys.destination(destination.id),
+        "SET last_payout = :payout",
+        values={":payout": payout.key},
+        conditions=[
+            Condition("account = :account", {":account": payout.account}),
+            Condition(
+                "iban = :iban AND holder = :holder",
+                {":iban": destination.iban, ":holder": destination.holder},
+            ),
+            Condition("payable_from <= :now", {":now": timestamp(now)}),
+            NOT_FROZEN,
+        ],
+        on_failure=meaning,
+    )
+
+
+def _count_day(payout: Payout, limits: Limits, now: datetime) -> Write:
+    highest = limits.day.get(payout.currency, 0)
+    if payout.amount > highest:
+        raise PayoutRefused("amount: is over the limit of a day")
+    return update(
+        keys.payout_day(payout.account, timestamp(now)[:_DAY]),
+        "ADD reserved :amount",
+        values={":amount": payout.amount},
+        conditions=[
+            Condition(
+                "(attribute_not_exists(pk) OR reserved <= :highest_before)",
+                {":highest_before": highest - payout.amount},
+            )
+        ],
+        on_failure=lambda found: PayoutRefused("amount: the account's payouts of this day reach the limit"),
+    )

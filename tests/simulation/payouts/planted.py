@@ -1,0 +1,327 @@
+"""Bugs, planted one at a time into the room's functions; the lives have to find each.
+
+A function keeps its name and its module: only its code is exchanged for that of the changed text.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from settlement.payouts import decision, follow, moves, policy, writes
+from settlement.payouts.moves import Move, Place, Rule
+from settlement.payouts.payout import Status, Word
+from tests.simulation.payouts import bank
+from tests.simulation.payouts.lives import SCRIPTS, Life, pairs, singles
+
+
+@dataclass(frozen=True)
+class Bug:
+    """`edits` change the text of modules, `constants` their values. `scripts` have the lives that find it."""
+
+    name: str
+    scripts: tuple[str, ...]
+    edits: tuple[tuple[ModuleType, str, str], ...] = ()
+    constants: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+
+
+def _with(move: Move, to: Status, **money: tuple[Place, Place] | None) -> Mapping[Move, Rule]:
+    return {**moves.RULES, move: Rule(to, {Status[name]: moved for name, moved in money.items()})}
+
+
+_OUT, _FROM_ACCOUNT = (Place.TRANSIT, Place.EXTERNAL), (Place.ACCOUNT, Place.EXTERNAL)
+_RETURNED, _BACK = (Place.EXTERNAL, Place.ACCOUNT), (Place.TRANSIT, Place.ACCOUNT)
+
+BUGS = (
+    # The eight rules of the design
+    Bug(
+        "1: the bank's key has the number of the attempt",
+        ("pays", "keys of four hours"),
+        (
+            (bank, "[payout.reference, ", "[f'{payout.reference}-{state.attempts}', "),
+            (follow, "if state.sent_sha256 not in (None, digest):", "if state.sent_sha256 == '':"),
+        ),
+    ),
+    Bug(
+        "2: a request with other bytes is sent again under the same key",
+        ("pays",),
+        (
+            (
+                bank,
+                "[payout.reference, payout.amount, ",
+                "[payout.reference, payout.amount + state.attempts, ",
+            ),
+            (follow, "if state.sent_sha256 not in (None, digest):", "if state.sent_sha256 == '':"),
+        ),
+    ),
+    Bug(
+        "2: never seen allows a second send without a window",
+        ("pays, no keys, no statement",),
+        ((policy, "return now <= _at(state.first_sent_at) + window - WINDOW_MARGIN", "return True"),),
+    ),
+    Bug(
+        "2: a lost answer means refused",
+        ("pays, no keys",),
+        (
+            (
+                follow,
+                "self._move(sending, Move.DOUBT, reason=answer.reason)",
+                "self._move(sending, Move.REFUSE)",
+            ),
+        ),
+    ),
+    Bug(
+        "2: a payout that was never seen is given back",
+        ("pays, no keys",),
+        constants={(moves, "HEARD"): {**moves.HEARD, (Status.UNKNOWN, Word.NEVER_SEEN): Move.REFUSE}},
+    ),
+    Bug(
+        "3: every refusal counts",
+        ("in progress",),
+        (
+            (
+                follow,
+                "case Refused(reason) if reason in self.bank.declared.refusals:",
+                "case Refused(reason):",
+            ),
+        ),
+    ),
+    Bug(
+        "4: an event is believed",
+        ("refuses later, events", "pays in five days"),
+        (
+            (
+                follow,
+                'return self._note(state, moves.brought_forward(state, self.now()), "hint")',
+                "return self._move(state, Move.PAY) if state.status == 'ACCEPTED' else state",
+            ),
+        ),
+    ),
+    Bug(
+        "5: a second return is booked",
+        ("second return",),
+        (
+            (
+                follow,
+                '            raise LineRefused(f"line: a second return of {state.key}")',
+                "            pass",
+            ),
+            (
+                follow,
+                "return self._commit_line(state, return_line=line.identity)",
+                "return self._move(state, Move.RETURN, return_line=line.identity)",
+            ),
+        ),
+        {
+            (moves, "RULES"): _with(
+                Move.RETURN,
+                Status.RETURNED,
+                ACCEPTED=_BACK,
+                PAID=_RETURNED,
+                CONFIRMED=_RETURNED,
+                RETURNED=_RETURNED,
+            )
+        },
+    ),
+    Bug(
+        "5: a return of a refused payout is booked",
+        ("return of a refused",),
+        (
+            (
+                follow,
+                'raise LineRefused(f"line: a return of {state.key}, which was refused")',
+                "return self._commit_line(state, return_line=line.identity)",
+            ),
+        ),
+    ),
+    Bug(
+        "6: a line is matched by its amount",
+        ("stray",),
+        ((follow, 'return None if row is None else str(row["key"])', "return 'payout-of-a-life-0001'"),),
+    ),
+    Bug(
+        "7: another amount is booked",
+        ("half",),
+        (
+            (
+                follow,
+                "if (line.amount, line.currency) != (state.payout.amount, ",
+                "if (state.payout.amount, line.currency) != (state.payout.amount, ",
+            ),
+        ),
+    ),
+    Bug(
+        "7: a line that is booked is booked again",
+        ("pays",),
+        ((follow, "if line.identity in (state.debit_line, state.return_line):", "if not line.identity:"),),
+    ),
+    Bug(
+        "7: a second debit takes the place of the first",
+        ("second debit",),
+        (
+            (
+                follow,
+                '            raise LineRefused(f"line: a second debit of {state.key}")',
+                "            return self._commit_line(state, debit_line=line.identity)",
+            ),
+        ),
+    ),
+    Bug(
+        "8: a payment leaves the customer's account a second time",
+        ("pays",),
+        constants={
+            (moves, "RULES"): _with(
+                Move.PAY,
+                Status.PAID,
+                SENDING=_OUT,
+                UNKNOWN=_OUT,
+                ACCEPTED=_FROM_ACCOUNT,
+                LIMBO=_OUT,
+            )
+        },
+    ),
+    Bug(
+        "8: a case takes its money out of transit",
+        ("dark, no keys", "dark, keys"),
+        constants={
+            (moves, "RULES"): _with(Move.STICK, Status.LIMBO, RESERVED=_BACK, UNKNOWN=_BACK, ACCEPTED=_BACK)
+        },
+    ),
+    # And what the rules stand on
+    Bug(
+        "no fence by the sequence",
+        ("pays", "pays in an hour"),
+        (
+            (
+                writes,
+                "conditions=[sequence_is(before.sequence), ",
+                "conditions=[same_currency(before.payout.currency), ",
+            ),
+        ),
+    ),
+    Bug(
+        "no margin on the window",
+        ("keys of an hour",),
+        constants={(policy, "WINDOW_MARGIN"): timedelta()},
+    ),
+    Bug(
+        "persons are asked after a second",
+        ("pays, no keys",),
+        constants={(policy, "ASKED_FOR"): timedelta(seconds=1)},
+    ),
+    Bug(
+        "a decision is taken by one person",
+        ("dark, no keys", "dark, keys"),
+        ((decision, 'and person_of(first["by"]) != caller.person', ""),),
+    ),
+    Bug(
+        "a decision needs no first person",
+        ("dark, keys",),
+        (
+            (
+                decision,
+                "    return (\n        first is not None",
+                "    return True or (\n        first is not None",
+            ),
+            (decision, "first = dict(state.proposed or {})", "first = {'verdict': '-'}"),
+        ),
+    ),
+    Bug(
+        "a decision of an older case is taken",
+        ("closed, then dark",),
+        (
+            (decision, "if order.case != state.cases:", "if order.case < 0:"),
+            (decision, "if order.digest != state.digest:", "if order.digest == '':"),
+        ),
+    ),
+    Bug(
+        "a return goes to a closed account",
+        ("returns, closed",),
+        ((writes, "*([NOT_CLOSED, NOT_FROZEN] if is_return else [])", ""),),
+    ),
+    Bug(
+        "a refusal does not go back to a closed account",
+        ("refuses, closed",),
+        ((writes, "*([NOT_CLOSED, NOT_FROZEN] if is_return else [])", "NOT_CLOSED"),),
+    ),
+    Bug(
+        "a payout that cannot be sent waits for ever",
+        ("never opens",),
+        constants={(policy, "RESERVED_FOR"): timedelta(days=1_000)},
+    ),
+    Bug(
+        "a bank is asked for ever",
+        ("dark for ever",),
+        ((follow, "if policy.is_asked_out(state, self.now()):", "if state.sequence < 0:"),),
+    ),
+)
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    undo: list[Callable[[], None]] = []
+    try:
+        for module in dict.fromkeys(module for module, _, _ in bug.edits):
+            changed = Path(str(module.__file__)).read_text()
+            for of, old, new in bug.edits:
+                if of is module:
+                    assert old in changed, f"{bug.name}: {old} is not in {module.__name__}"
+                    changed = changed.replace(old, new)
+            fresh = ModuleType(module.__name__)
+            exec(compile(changed, str(module.__file__), "exec"), fresh.__dict__)
+            undo += [*_exchange(module, fresh)]
+        for (place, name), value in bug.constants.items():
+            was = getattr(place, name)
+            setattr(place, name, value)
+            undo.append(lambda place=place, name=name, was=was: setattr(place, name, was))  # type: ignore[misc]
+        yield
+    finally:
+        for one in undo:
+            one()
+
+
+def _exchange(module: ModuleType, fresh: ModuleType) -> Iterator[Callable[[], None]]:
+    for name, function in _functions(module, module.__name__):
+        other = dict(_functions(fresh, module.__name__))[name]
+        was = function.__code__
+        function.__code__ = other.__code__
+        yield lambda function=function, was=was: setattr(function, "__code__", was)  # type: ignore[misc]
+
+
+def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
+    for name, found in vars(place).items():
+        if getattr(found, "__module__", None) != module:
+            continue
+        if isinstance(found, FunctionType) and not found.__closure__:
+            yield name, found
+        elif inspect.isclass(found):
+            for inner, method in vars(found).items():
+                if (
+                    isinstance(method, FunctionType)
+                    and method.__module__ == module
+                    and not method.__closure__
+                ):
+                    yield f"{name}.{inner}", method
+
+
+def first_fault(bug: Bug) -> str | None:
+    """What the lives see of a bug first."""
+    scripts = [script for script in SCRIPTS if script.name in bug.scripts]
+    with planted(bug):
+        for lives in (singles, pairs):
+            for life in (one for script in scripts for one in _watched(lives(script))):
+                if isinstance(life, str) or life.broken:
+                    return life if isinstance(life, str) else f"{life.deviations}: {life.broken[0]}"
+    return None
+
+
+def _watched(lives: Iterator[Life]) -> Iterator[Life | str]:
+    """A bug that raises is found as well."""
+    try:
+        yield from lives
+    except Exception as error:
+        yield f"{type(error).__name__}: {error}"

@@ -1,0 +1,104 @@
+import pytest
+
+from settlement.core.model.errors import PayoutFenced
+from settlement.payouts import moves
+from settlement.payouts.moves import HEARD, RULES, Move, after, transfer
+from settlement.payouts.payout import State, Status, Word
+from tests.unit.payouts.rows import LINE, NOTES, PAYOUT, STATES
+from tests.world.environment import NOW
+
+LEGAL = {
+    Move.SEND: "RESERVED UNKNOWN -> SENDING",
+    Move.DOUBT: "SENDING -> UNKNOWN",
+    Move.ACCEPT: "SENDING UNKNOWN -> ACCEPTED",
+    Move.PAY: "SENDING UNKNOWN ACCEPTED LIMBO -> PAID: transit:EUR -> external:EUR",
+    Move.CONFIRM: "PAID -> CONFIRMED",
+    Move.REFUSE: "SENDING UNKNOWN ACCEPTED LIMBO -> REFUSED: transit:EUR -> alice",
+    Move.STICK: "RESERVED UNKNOWN ACCEPTED -> LIMBO",
+    Move.ASK: "LIMBO -> UNKNOWN",
+}
+
+
+def told(move: Move, states: list[Status]) -> str:
+    moved = transfer(STATES[states[0]], move)
+    money = f": {moved.debit} -> {moved.credit}" if moved else ""
+    return f"{' '.join(states)} -> {RULES[move].to}{money}"
+
+
+@pytest.mark.parametrize("move", LEGAL)
+def test_a_move_has_these_states_and_this_money(move: Move) -> None:
+    assert told(move, [*RULES[move].money]) == LEGAL[move]
+
+
+def test_a_return_gives_back_from_where_the_money_is() -> None:
+    assert {status: told(Move.RETURN, [status]) for status in RULES[Move.RETURN].money} == {
+        Status.ACCEPTED: "ACCEPTED -> RETURNED: transit:EUR -> alice",
+        Status.PAID: "PAID -> RETURNED: external:EUR -> alice",
+        Status.CONFIRMED: "CONFIRMED -> RETURNED: external:EUR -> alice",
+    }
+
+
+def test_every_move_is_examined() -> None:
+    assert {*RULES} == {*Move} == {*LEGAL, Move.RETURN}
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("move", Move)
+def test_a_legal_move_leaves_a_sound_row(move: Move, status: Status) -> None:
+    state = STATES[status]
+    if status in RULES[move].money:
+        moved = after(state, move, NOW, **NOTES.get(move, {}))
+        assert State.from_row(moved.to_row()) == moved
+        assert (moved.status, moved.sequence) == (RULES[move].to, state.sequence + 1)
+    else:
+        with pytest.raises(PayoutFenced, match=status):
+            after(state, move, NOW)
+        with pytest.raises(PayoutFenced, match=move):
+            transfer(state, move)
+
+
+@pytest.mark.parametrize("move", [Move.REFUSE, Move.RETURN])
+def test_money_for_a_closed_account_goes_into_suspense(move: Move) -> None:
+    moved = transfer(STATES[Status.ACCEPTED], move, to_suspense=True)
+
+    assert moved
+    assert (moved.debit, moved.credit, moved.amount) == ("transit:EUR", "suspense:EUR", PAYOUT.amount)
+
+
+def test_no_word_of_the_bank_moves_a_payout_at_rest() -> None:
+    assert {status for status, _ in HEARD} == {Status.UNKNOWN, Status.ACCEPTED, Status.PAID}
+    assert all(word not in (Word.NEVER_SEEN, Word.UNKNOWN) for _, word in HEARD)
+
+
+def test_each_word_leads_to_a_legal_move() -> None:
+    assert all(status in RULES[move].money for (status, _), move in HEARD.items())
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_payout_is_listed_until_it_is_at_rest(status: Status) -> None:
+    row = STATES[status].to_row()
+    at_rest = {Status.CONFIRMED, Status.REFUSED, Status.RETURNED}
+
+    listed = row.get("gsi1pk", "").partition("#")[0]
+
+    assert listed == ("" if status in at_rest else "PAYOUT_CASES" if status is Status.LIMBO else "PAYOUTS")
+
+
+def test_a_case_stays_listed_since_its_beginning() -> None:
+    case = STATES[Status.LIMBO]
+
+    assert moves.noted(case, NOW.replace(year=2027), proposed={}).listed_at == case.listed_at
+
+
+def test_a_returned_payout_waits_for_its_returns_line() -> None:
+    returned = moves.noted(STATES[Status.RETURNED], NOW, debit_line=LINE)
+
+    assert returned.listed_at is not None
+    assert moves.noted(returned, NOW, return_line="7e" * 32).listed_at is None
+
+
+def test_a_hint_never_puts_a_look_off() -> None:
+    state = STATES[Status.UNKNOWN]
+
+    assert moves.brought_forward(state, NOW.replace(year=2027)) == state
+    assert moves.brought_forward(state, NOW.replace(year=2025)).listed_at == "2025-11-20T12:00:00.123Z"
