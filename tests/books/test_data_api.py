@@ -170,7 +170,7 @@ def test_parameters_get_the_sql_types_that_aws_gives_them(client: FakeDataApi) -
     assert found == [["character varying", "bigint"]]
 
 
-def test_a_large_object_and_long_line_keep_the_apis_limits(
+def test_a_large_object_stays_within_the_data_apis_limits(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
     count = 8_000

@@ -251,7 +251,7 @@ def test_an_orders_name_gives_the_case_not_the_decision(calls: Calls, case: int)
 
 
 @pytest.mark.parametrize("status", [Status.SETTLED, Status.COMPENSATED])
-def test_a_decision_on_a_finished_settlement_is_passed_on(calls: Calls, status: Status) -> None:
+def test_a_decision_on_a_finished_settlement_only_returns_its_case(calls: Calls, status: Status) -> None:
     calls.fall()
     calls.alter(status=status, resolutions=1)
 

@@ -40,7 +40,7 @@ def test_lambda_retries_no_recovery_run_and_begins_none_late(stage: str) -> None
 
 
 @each_stage
-def test_the_partitions_runs_share_the_stages_pace(stage: str) -> None:
+def test_the_runs_of_all_partitions_share_the_stages_pace(stage: str) -> None:
     pace = float(variables(stage, "RecoverStalled")["STARTS_PER_SECOND"])
 
     assert pace * keys.IN_FLIGHT_SHARDS == STAGES[stage].recovery_starts_per_second == 500

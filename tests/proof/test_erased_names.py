@@ -110,7 +110,7 @@ def test_names_half_erased_or_erased_too_early_are_found(
 
 
 @pytest.mark.parametrize("shape", UNFINISHED)
-def test_erasing_names_hides_no_changed_payee_of_an_unfinished_settlement(shape: str) -> None:
+def test_a_changed_payee_is_found_even_after_names_are_erased(shape: str) -> None:
     """Otherwise a held settlement could pay another payee, whom only its row names."""
     made, name = erase(shape, payee="mallory", names_erased_at=AT)
 

@@ -147,7 +147,7 @@ def test_condition_and_account_state_agree_about_blocks(counted: dict[str, Any])
 
 
 @pytest.mark.parametrize("mark", [balances.block, balances.unblock])
-def test_any_account_is_blocked_and_a_deleted_one_not_created(mark: Any) -> None:
+def test_blocking_works_on_any_account_and_creates_none(mark: Any) -> None:
     write = mark("alice")
 
     for state in ({}, FROZEN, CLOSED):

@@ -83,7 +83,7 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @each_way
-def test_each_ways_report_is_sound_with_its_entries_and_path(desk: Desk, way: Way) -> None:
+def test_the_report_of_each_path_shows_its_entries(desk: Desk, way: Way) -> None:
     way(desk)
     told = settlement.describe(desk.stack, KEY)
     walks = report.describe(desk.stack, KEY, AT)["walks"]

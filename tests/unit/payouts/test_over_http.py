@@ -193,7 +193,7 @@ def test_only_the_contracts_404_means_never_seen() -> None:
     assert isinstance(found(404, b"<html>"), Unknown)
 
 
-def test_the_order_has_its_key_and_its_exact_bytes() -> None:
+def test_a_submitted_payout_sends_its_idempotency_key_and_recorded_bytes() -> None:
     with banking(201, ABOUT | {"status": "accepted"}) as (asked, requests):
         asked.submit(SENDING, asked.request(SENDING))
     ((what, headers, body),) = requests
