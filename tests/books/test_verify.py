@@ -75,6 +75,32 @@ def test_each_missing_or_changed_line_is_named_in_any_timezone(
     assert 1 <= len(verdict.differences) <= (1 if "DELETE" in change else 2)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Pacific/Auckland"])
+def test_entries_near_midnight_belong_to_their_utc_day_in_any_timezone(
+    connection: psycopg.Connection, town: Town, zone: str
+) -> None:
+    first, second, third, fourth = (
+        {**row, "posted_at": posted_at, "sk": f"{posted_at}#{row['sk'].partition('#')[2]}"}
+        for row, posted_at in zip(
+            [row for row in towns.entries(town) if row["currency"] == "EUR"][:4],
+            [f"2026-11-{day}.000Z" for day in ("20T00:30:00", "20T12:00:00", "20T23:30:00", "21T00:30:00")],
+            strict=True,
+        )
+    )
+    rows = [first, second, third, fourth]
+    for row in (first, third, fourth):
+        take(connection, inserted(row))
+    digest = check(connection, rows).digest
+    connection.execute(f"SET TIME ZONE '{zone}'".encode())
+
+    assert check(connection, rows).digest == digest
+    (told,) = check(connection, rows).differences
+    assert told.startswith(f"{second['sk'].partition('#')[2]} of 2026-11-20")
+    soon = datetime.fromisoformat(fourth["posted_at"]) + timedelta(seconds=9)
+    assert check(connection, rows, soon).behind_seconds == 12 * 3_600 + 1_809
+    assert check(connection, [first, third, fourth], soon).behind_seconds == 0
+
+
 def test_verify_names_a_forged_entry(taken: psycopg.Connection, town: Town) -> None:
     taken.execute(
         "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"
