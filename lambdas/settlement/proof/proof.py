@@ -131,9 +131,6 @@ def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention =
     if entry.step in rows.MOVES:
         own.post(accounts.external(entry.currency), entry.currency, -entry.change)
         own.add(ExternalFacts(entry.account, *entry))
-    elif entry.step in rows.PAYOUT_MOVES:
-        other = row["debit"] if entry.side == "credit" else row["credit"]
-        own.post(other, entry.currency, -entry.change)
     else:
         own.add(entry)
     if not retention.may_lack(entry):
@@ -208,14 +205,6 @@ def _read_match(row: Row, findings: Findings, own: Spool) -> str:
     facts = rows.match(row)
     own.add(facts)
     return facts.currency
-
-
-def _read_payout(row: Row, findings: Findings, own: Spool) -> str:
-    return rows.payout(row)
-
-
-def _read_beside_payouts(row: Row, findings: Findings, own: Spool) -> None:
-    rows.beside_payouts(row)
 
 
 def _read_bank_order(row: Row, findings: Findings, own: Spool) -> None:
@@ -326,8 +315,4 @@ _READERS: dict[str, Read] = {
     "BANKED": _read_match,
     "BANK_FILE": _read_bank_file,
     "BANK_ORDER": _read_bank_order,
-    "PAYOUT": _read_payout,
-    "PAYOUT_REFERENCE": _read_beside_payouts,
-    "PAYOUT_DAY": _read_beside_payouts,
-    "DESTINATION": _read_beside_payouts,
 }

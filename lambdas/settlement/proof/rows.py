@@ -58,41 +58,10 @@ def entry(row: Row) -> EntryFacts:
     if step in MOVES:
         if side != MOVES[step] or other != accounts.external(currency) or not accounts.is_customer(account):
             raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
-    elif step in PAYOUT_MOVES:
-        if (_place(debit, currency), _place(credit, currency)) not in PAYOUT_MOVES[step]:
-            raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
     elif other != accounts.escrow(key):
         raise MalformedRow(f"moves money from {debit} to {credit}")
     request_hash = values.text(row, "request_hash")
     return EntryFacts(key, step, posted_at, account, side, amount, currency, request_hash)
-
-
-def _place(account: str, currency: str) -> str:
-    if accounts.is_customer(account):
-        return "customer"
-    kind, _, of = account.partition(":")
-    return kind if of == currency else ""
-
-
-def payout(row: Row) -> str:
-    if row["sk"] != keys.payout("")["sk"]:
-        raise MalformedRow(WRONG_KEY)
-    account, currency, reserved_at = _PAYOUT(row)
-    if not (ACCOUNT.fullmatch(account) and values.is_instant(reserved_at)):
-        raise MalformedRow("account and reserved_at are none of a payout")
-    values.count(row, "amount", 1)
-    return currency
-
-
-def beside_payouts(row: Row) -> None:
-    kind, name = keys.subject(row)
-    key = {
-        "PAYOUT_REFERENCE": keys.payout_reference(name),
-        "PAYOUT_DAY": keys.payout_day(name, row["sk"]),
-        "DESTINATION": keys.destination(name),
-    }[kind]
-    if row["sk"] != key["sk"]:
-        raise MalformedRow(WRONG_KEY)
 
 
 def evidence(row: Row) -> EvidenceFacts:
@@ -402,15 +371,6 @@ WRONG_KEY = "no row of its kind has such a key"
 MOVES = {"deposit": "credit", "withdraw": "debit"}
 """Orders that move money, and the account's side. An order is also its entry's step."""
 
-_BACK = frozenset({("transit", "customer"), ("transit", "suspense")})
-PAYOUT_MOVES: dict[str, frozenset[tuple[str, str]]] = {
-    "payout-reserve": frozenset({("customer", "transit")}),
-    "payout-pay": frozenset({("transit", "external")}),
-    "payout-refuse": _BACK,
-    "payout-return": _BACK | {("external", "customer"), ("external", "suspense")},
-}
-"""Debit and credit of a payout's entries."""
-
 BANK_SIDES = {"deposit": "in", "withdraw": "out"}
 
 _ORDERS = frozenset({"open", "deposit", "withdraw", "freeze", "unfreeze", "close"})
@@ -457,7 +417,6 @@ _RESOLUTION = values.texts("account", "decision", "reason", "by")
 _WAITING = values.texts("key", "token", "execution")
 _EVENT = values.texts("digest", "key")
 _MATCH = values.texts("account", "order", "line", "currency", "side", "posted_at")
-_PAYOUT = values.texts("account", "currency", "reserved_at")
 _BANK_ORDER = values.texts("digest", "by", "posted_at")
 _BANK_LINE = values.texts("currency", "side", "booked", "posted_at", "bank_account", "valued", "file")
 _STATEMENT = re.compile(r"STATEMENT#[0-9]{6}", re.ASCII)
