@@ -76,7 +76,7 @@ def test_each_missing_or_changed_line_is_named_in_any_timezone(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Pacific/Auckland"])
-def test_entries_near_midnight_belong_to_their_utc_day_in_any_timezone(
+def test_days_are_utc_days_in_any_session_timezone(
     connection: psycopg.Connection, town: Town, zone: str
 ) -> None:
     first, second, third, fourth = (

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from settlement.core.model.errors import (
     CurrencyMismatch,
     LineRefused,
     PayoutNotFound,
+    ResolutionRefused,
 )
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
@@ -79,7 +81,7 @@ class Follower:
         if key is None:
             raise PayoutNotFound("event: no payout has the reference that it names")
         state = self.state(key)
-        if state.is_at_rest or state.trouble is not None:
+        if state.is_at_rest or state.trouble is not None or state.status is Status.RETURNED:
             return state
         return self._note(state, moves.brought_forward(state, self.now()), "hint")
 
@@ -100,11 +102,19 @@ class Follower:
         return self._debit(state, line) if line.side is Side.OUT else self._return(state, line)
 
     def decide(self, order: Decision, caller: Caller) -> State:
-        """The second person's decision is carried out. Raises ResolutionRefused."""
+        """Carry out the second person's decision, if the bank still says what both were shown.
+
+        Raises ResolutionRefused.
+        """
         state, now = self.state(order.key), self.now()
         if not decision.ensure_fits(state, order, caller):
             told = decision.proposed(order, caller, now)
             return self._note(state, moves.noted(state, now, proposed=told), "decide")
+        if state.is_sent and order.verdict is not Verdict.ASK:
+            heard = self._heard(state)
+            if (word := heard.get("said", state.said)) is not state.said:
+                self._note(state, moves.noted(state, now, proposed=None, **heard), "decide")
+                raise ResolutionRefused(f"verdict: the bank says {word} now; decide again")
         return self._move(state, _DECIDED[order.verdict], decided=decision.decided(state, caller, now))
 
     # Looks
@@ -132,22 +142,25 @@ class Follower:
     def _ask(self, state: State) -> State:
         if state.status is Status.SENDING:
             state = self._move(state, Move.DOUBT)
-        answer = self.bank.find(state)
-        said: dict[str, Any]
-        match answer:
-            case Found(word, reason):
-                said = self._said(word, reason)
-            case NeverSeen() if state.status is Status.UNKNOWN:
-                said = self._said(Word.NEVER_SEEN)
-            case NeverSeen():  # it takes an earlier word not back
-                said = {"reason": "the bank has never seen it"}
-            case Unknown(reason):
-                said = {"reason": reason}
+        said = self._heard(state)
         if step := moves.HEARD.get((state.status, said.get("said", Word.UNKNOWN))):
             return self._move(state, step, **said)
         if policy.is_asked_out(state, self.now()):
             return self._move(state, Move.STICK, trouble=NO_ANSWER, **said)
         return self._defer(state, **said)
+
+    def _heard(self, state: State) -> dict[str, Any]:
+        match self.bank.find(state):
+            case Found(Word.REFUSED, reason) if reason not in self.bank.declared.refusals:
+                return {"reason": f"the bank refuses for an undeclared reason: {reason}"}
+            case Found(word, reason):
+                return self._said(word, reason)
+            case NeverSeen() if state.said in (None, Word.NEVER_SEEN):
+                return self._said(Word.NEVER_SEEN)
+            case NeverSeen():  # an earlier word stands
+                return {"reason": "the bank has never seen it"}
+            case Unknown(reason):
+                return {"reason": reason}
 
     def _wait(self, state: State) -> State:
         is_listed = state.trouble is None and state.listed_at is not None
@@ -172,6 +185,8 @@ class Follower:
     def _return(self, state: State, line: BankLine) -> State:
         if state.return_line is not None:
             raise LineRefused(f"line: a second return of {state.key}")
+        if not line.returns:
+            raise LineRefused(f"line: it names {state.key}, but is no return")
         match state.status:
             case Status.REFUSED:
                 raise LineRefused(f"line: a return of {state.key}, which was refused")
@@ -184,6 +199,8 @@ class Follower:
 
     def _commit_line(self, state: State, **line: str) -> State:
         after = moves.noted(state, self.now(), **line)
+        if state.trouble == NO_RETURN and after.is_at_rest:
+            after = replace(after, trouble=None, listed_at=None)
         self._commit(writes.note_line(state, after))
         return after
 

@@ -107,7 +107,7 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
         changed |= {"first_sent_at": state.first_sent_at or moment, "sent_at": moment}
         changed |= {"attempts": state.attempts + 1, "said": None, "said_at": None, "reason": None}
     elif move is Move.ASK:
-        changed |= {"asked_from": moment}
+        changed |= {"asked_from": moment, "said": None, "said_at": None}
     elif move is Move.PAY:
         changed |= {"paid_at": moment}
     elif move in (Move.CONFIRM, Move.REFUSE, Move.RETURN):

@@ -3,7 +3,7 @@
     RESERVED ─ send ─ SENDING ──── answer ──── ACCEPTED ─ ask … PAID ─ ask … 10 days: a case
                  │       │
        record, 5 s ┤     └ 30 s without: UNKNOWN ─ ask … never seen, inside the window: send again
-       then no call                             └ 3 days after the first send: LIMBO
+       then no call                             └ 3 days after the last send: LIMBO
 
 A second send needs the bank's declared window: "never seen" may overtake the first request.
 docs/decisions/2026-11-29-payouts.md
@@ -72,9 +72,10 @@ def _settling(state: State, now: datetime) -> Act:
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
-    """Whether the bank still knows the first send's key."""
-    window = timedelta(seconds=bank.window_seconds)
-    return now <= _at(state.first_sent_at) + window - WINDOW_MARGIN
+    """Whether the bank still knows the first send's key, and no person has heard of the payout."""
+    known_until = _at(state.first_sent_at) + timedelta(seconds=bank.window_seconds)
+    asked_until = _at(state.asked_from or state.first_sent_at) + ASKED_FOR
+    return now <= min(known_until, asked_until) - WINDOW_MARGIN
 
 
 def may_submit(state: State, now: datetime) -> bool:
@@ -82,7 +83,7 @@ def may_submit(state: State, now: datetime) -> bool:
 
 
 def is_asked_out(state: State, now: datetime) -> bool:
-    since = max(_at(state.first_sent_at), _at(state.asked_from or state.first_sent_at))
+    since = max(_at(state.sent_at), _at(state.asked_from or state.sent_at))
     return state.status in (Status.UNKNOWN, Status.ACCEPTED) and now >= since + ASKED_FOR
 
 

@@ -39,6 +39,9 @@ from settlement.payouts.payout import Payout, State, Status
 PARTY = "account"
 RESERVE = "reserve"
 
+NEVER = Condition("attribute_exists(pk) AND attribute_not_exists(pk)")
+"""The key's condition, before it, tells a replay."""
+
 _DAY = len("2026-11-29")
 
 
@@ -72,9 +75,10 @@ def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
 
 
 def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
-    """Claim the key and debit the customer. Raises PayoutRefused."""
-    if not 1 <= payout.amount <= limits.payout.get(payout.currency, 0):
-        raise PayoutRefused("amount: is over the limit of a payout, or below one")
+    """Claim the key and debit the customer.
+
+    A repeated payout is a replay even if the limits are lower by now.
+    """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["request_hash"] == payout.request_hash:
@@ -236,9 +240,10 @@ def _use(destination: Destination, payout: Payout, now: datetime) -> Write:
 
 
 def _count_day(payout: Payout, limits: Limits, now: datetime) -> Write:
+    largest = limits.payout.get(payout.currency, 0)
     highest = limits.day.get(payout.currency, 0)
-    if payout.amount > highest:
-        raise PayoutRefused("amount: is over the limit of a day")
+    is_within = 1 <= payout.amount <= min(largest, highest)
+    which = "of a day" if 1 <= payout.amount <= largest else "of a payout"
     return update(
         keys.payout_day(payout.account, timestamp(now)[:_DAY]),
         "ADD reserved :amount",
@@ -248,6 +253,8 @@ def _count_day(payout: Payout, limits: Limits, now: datetime) -> Write:
                 "(attribute_not_exists(pk) OR reserved <= :highest_before)",
                 {":highest_before": highest - payout.amount},
             )
+            if is_within
+            else NEVER
         ],
-        on_failure=lambda found: PayoutRefused("amount: the account's payouts of this day reach the limit"),
+        on_failure=lambda found: PayoutRefused(f"amount: it goes over the limit {which}"),
     )

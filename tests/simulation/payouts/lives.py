@@ -521,6 +521,7 @@ SCRIPTS: tuple[Script, ...] = (
     ),
     Script(name="dark, keys", window=DAY, dark_for=4 * DAY, persons="ask first", statement=False),
     Script(name="dark, no keys", dark_for=4 * DAY),
+    Script(name="dark, keys of a month", window=30 * DAY, dark_for=62 * HOUR, statement=False),
     Script(name="keys of an hour", window=HOUR, events="never"),
     Script(name="keys of four hours", window=4 * HOUR, statement=False),
     Script(name="in progress", window=DAY, in_progress=True),

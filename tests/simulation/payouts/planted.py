@@ -61,7 +61,7 @@ BUGS = (
     Bug(
         "2: never seen allows a second send without a window",
         ("pays, no keys, no statement",),
-        ((policy, "return now <= _at(state.first_sent_at) + window - WINDOW_MARGIN", "return True"),),
+        ((policy, "return now <= min(known_until, asked_until) - WINDOW_MARGIN", "return True"),),
     ),
     Bug(
         "2: a lost answer means refused",

@@ -91,7 +91,8 @@ def having(table: MemoryDynamoDb) -> Having:
 
 
 def line(*references: str, **changed: Any) -> Recorded:
-    one = BANK_LINE._replace(side=Side.OUT, amount=PAYOUT.amount)._replace(**changed)
+    returns = "AC04" if changed.get("side") is Side.IN else ""
+    one = BANK_LINE._replace(side=Side.OUT, amount=PAYOUT.amount, returns=returns)._replace(**changed)
     return Recorded(one, 0, frozenset(references))
 
 
@@ -234,6 +235,57 @@ def test_two_persons_end_a_case_and_are_on_record(having: Having, verdict: Verdi
     assert State.from_row(from_wire(table_row(follower))) == decided
     with pytest.raises(ResolutionRefused, match="not in LIMBO"):
         follower.decide(order, BEA)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PAID, Verdict.NOT_PAID])
+def test_no_decision_is_carried_out_if_the_bank_speaks_meanwhile(having: Having, verdict: Verdict) -> None:
+    case = STATES[Status.LIMBO]
+    bank = Bank()
+    follower = having(case, bank=bank)
+    order = Decision(key=PAYOUT.key, case=1, digest=case.digest, verdict=verdict, reason="a letter")
+    follower.decide(order, ADA)
+    bank.found = Found(Word.ACCEPTED)
+
+    with pytest.raises(ResolutionRefused, match="the bank says accepted now"):
+        follower.decide(order, BEA)
+
+    undecided = follower.state(PAYOUT.key)
+    assert (undecided.status, undecided.said, undecided.proposed) == (Status.LIMBO, Word.ACCEPTED, None)
+    assert (undecided.cases, undecided.trouble) == (case.cases, case.trouble)
+    with pytest.raises(ResolutionRefused, match="not what you were shown"):
+        follower.decide(order, BEA)
+
+
+def test_the_bank_refuses_only_for_a_declared_reason(having: Having) -> None:
+    found = Found(Word.REFUSED, "in_progress")
+    follower = having(STATES[Status.UNKNOWN], bank=Bank(found=found), later=timedelta(minutes=1))
+
+    looked = follower.look(PAYOUT.key)
+
+    assert (looked.status, looked.said) == (Status.UNKNOWN, None)
+    assert "in_progress" in str(looked.reason)
+
+
+def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> None:
+    """The payee's account may be on a statement too, with our reference."""
+    with pytest.raises(LineRefused, match="is no return"):
+        having(STATES[Status.PAID]).book(line(PAYOUT.reference, side=Side.IN, returns=""))
+
+
+def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
+    """No hint opens the case before its time."""
+    follower = having(STATES[Status.PAID], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1))
+    follower.look(PAYOUT.key)
+    follower.book(line(PAYOUT.reference))
+    follower.hint(json.dumps(PAYOUT.reference).encode())
+    assert follower.look(PAYOUT.key).trouble is None
+    follower.now = lambda: NOW + timedelta(days=11)
+    assert follower.look(PAYOUT.key).trouble == "the bank said returned, and a statement has its debit alone"
+
+    follower.book(line(PAYOUT.reference, side=Side.IN, identity="7e" * 32))
+
+    ended = follower.state(PAYOUT.key)
+    assert (ended.status, ended.trouble, ended.listed_at) == (Status.RETURNED, None, None)
 
 
 def test_an_unknown_payout_is_returned_in_two_looks(having: Having) -> None:

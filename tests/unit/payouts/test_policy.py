@@ -68,6 +68,28 @@ def test_the_window_counts_from_the_first_send() -> None:
     assert not may_send_again(again, KNOWS, NOW + 22 * HOUR)
 
 
+def test_under_a_long_window_persons_decide_days_after_sends() -> None:
+    """The last request may still be on its way when persons decide."""
+    remembers = replace(KNOWS, window_seconds=30 * 86_400)
+    last = NOW + policy.ASKED_FOR - policy.WINDOW_MARGIN
+    again = moves.after(NEVER_SEEN, moves.Move.SEND, last, sent_sha256="5c" * 32)
+    doubted = moves.after(again, moves.Move.DOUBT, last + HOUR)
+
+    assert may_send_again(NEVER_SEEN, remembers, last)
+    assert not may_send_again(NEVER_SEEN, remembers, last + SECOND)
+    assert not policy.is_asked_out(doubted, last + policy.ASKED_FOR - SECOND)
+    assert policy.is_asked_out(doubted, last + policy.ASKED_FOR)
+
+
+def test_after_ask_again_the_bank_is_asked_before_a_send() -> None:
+    stuck = replace(STATES[Status.LIMBO], said=Word.NEVER_SEEN, said_at=timestamp(NOW))
+
+    asked = moves.after(stuck, moves.Move.ASK, NOW + HOUR)
+
+    assert asked.said is None
+    assert next_act(asked, KNOWS, NOW + HOUR) is Act.ASK
+
+
 @pytest.mark.parametrize(
     ("after", "may"),
     [(timedelta(), True), (5 * SECOND, True), (5.001 * SECOND, False), (-SECOND, False), (2 * HOUR, False)],

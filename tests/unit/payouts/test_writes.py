@@ -156,6 +156,15 @@ def test_an_amount_beyond_a_payouts_limit_is_refused(reserve: Reserve, amount: i
         reserve(replace(PAYOUT, amount=amount))
 
 
+def test_a_replay_is_a_replay_under_lower_limits(table: MemoryDynamoDb, reserve: Reserve) -> None:
+    """Refused, its caller would pay by another way, too."""
+    reserve()
+
+    with pytest.raises(AlreadyApplied):
+        reserve(limits=Limits(payout={"EUR": 1}, day={"EUR": 1}))
+    assert available(table) == FUNDS - PAYOUT.amount
+
+
 def test_a_currency_without_a_limit_is_not_paid(reserve: Reserve) -> None:
     for limits in (Limits(day=LIMITS.day), Limits(payout=LIMITS.payout)):
         with pytest.raises(PayoutRefused):
