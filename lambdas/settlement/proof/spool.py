@@ -255,7 +255,10 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice: its sums are wrong. Equal facts come from one row."""
+    """Raise CutOff if the scan met a row twice: the scan's sums are then wrong.
+
+    Two equal facts mean one row, met twice.
+    """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
 
