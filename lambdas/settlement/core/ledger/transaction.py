@@ -20,7 +20,7 @@ _ALIASES = {
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or the row stays as it is. `found` is its state."""
+    """The write was applied before, or left the row as it is. `found` is the row's state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
