@@ -104,7 +104,7 @@ class WaitingFacts(NamedTuple):
 
 
 class ProposalFacts(NamedTuple):
-    """`number` counts all of a settlement's proposals."""
+    """The latest proposal. `number` counts all proposals of the settlement."""
 
     key: str
     number: int

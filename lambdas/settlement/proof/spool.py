@@ -112,8 +112,8 @@ class Account:
     """An account's facts.
 
     `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
-    `external`: entries of deposits and withdrawals. `matches`: its orders' matches with a bank's lines.
-    `old`: sums whose entries may have expired.
+    `external`: entries of deposits and withdrawals. `matches`: matches of the account's orders with a bank's
+    lines. `old`: sums of entries that may have expired.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Account:
 
 
 class Spool:
-    """A private database for one reconciliation. `changes` is the kind of its sums."""
+    """A private database for one reconciliation. `changes` is the kind of fact for sums."""
 
     def __init__(self, changes: type[Change | OldChange] = Change) -> None:
         self._changes = changes
