@@ -18,12 +18,12 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """Only handlers know the clock; they pass the time down, or this function."""
+    """The time. Only handlers know the clock: they pass the time, or this function, down."""
     return datetime.now(UTC)
 
 
 def nonce() -> str:
-    """Unpredictable to callers."""
+    """A random text that callers cannot predict."""
     return f"{random.getrandbits(32):08x}"
 
 

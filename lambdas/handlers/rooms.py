@@ -1,6 +1,6 @@
-"""The rooms (packages beside the core), and where each meets the core and other rooms.
+"""The rooms (packages beside the core), and where each is called by the core and by other rooms.
 
-To remove a room, remove its line. Parts are imported on first use, for a short cold start.
+To remove a room, remove its line. A room's parts are imported on first use, for a short cold start.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +23,11 @@ Take = Callable[[object, Any], dict[str, Any]]
 class Room:
     """A room's parts, each as `module:name` or None.
 
-    `adds` takes the stage's configuration and returns the function that completes each row to put.
-    `before_refund` makes a payee's releases available before they are taken back, `before_close` before a
-    close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be asked,
-    `before_approval` unless its webhook may approve. `orders` maps the last part of a route to the order's
-    function, and to any body field that repeats the route.
+    `adds` takes the stage's configuration and returns a function that completes each row to put.
+    `before_refund` makes a payee's releases available before a refund takes them back, `before_close` before
+    a close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be
+    asked, `before_approval` unless the provider's webhook may approve. `orders` maps a route's last part to
+    the order's function and, if a body field repeats the route, that field.
     """
 
     name: str
@@ -81,7 +81,7 @@ def before_close(account: str, now: datetime) -> None:
 
 
 def load(seam: str) -> None:
-    """Import a seam's parts now, and not on first use."""
+    """Import now, not on first use, the parts that `seam` names."""
     for _ in _brought(seam):
         pass
 

@@ -11,8 +11,8 @@ from settlement.http.caller import Caller
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
     """Return the order on record and the account's state.
 
-    Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refusal leaves only the sweep
-    before a close.
+    Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refusal changes nothing, but
+    keeps the sweep before a close.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()

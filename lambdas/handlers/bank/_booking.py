@@ -1,4 +1,4 @@
-"""Orders on the bank's lines: propose deposits, and book what another person has proposed."""
+"""Orders on the bank's lines: one person proposes deposits, another person books them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def propose(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def book(body: object, caller: Caller) -> dict[str, Any]:
-    """Book each line that has no order yet. Return bookings, and the reasons of refusals.
+    """Book each proposed line that has no order yet. Return the bookings, and the reasons of refusals.
 
     Safe to repeat, by anyone who may approve. Raises InvalidRequest, ProposalRefused, RowDamaged and
     StoreUnavailable.

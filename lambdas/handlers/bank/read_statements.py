@@ -24,9 +24,9 @@ RECENT_DAYS = 35
 def handler(event: Any, context: Any) -> dict[str, int]:
     """Record each waiting file; once a day, match recent lines with later orders.
 
-    A file leaves the prefix once it is recorded whole and kept under its digest. An unreadable file stays,
-    and each run counts it. A run out of time leaves the rest to the next run. It skips a file that another
-    run has.
+    A file is removed from the prefix once all of it is recorded, and a copy kept under its digest. An
+    unreadable file stays, and each run counts it. If time runs out, the next run takes the rest. A file that
+    another run is recording is skipped.
     """
     unreadable = list[str]()
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
@@ -89,7 +89,7 @@ def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
 
 
 def _statements(record: BankRecord) -> tuple[int, int]:
-    """The number of recent statements' faults, and of accounts with a due statement missing."""
+    """The number of faults in recent statements, and of accounts whose due statement is missing."""
     now = _dependencies.now()
     files = record.files(timestamp(now - timedelta(RECENT_DAYS)), timestamp(now))
     ordered = balances.in_order(one for file in files for one in record.statements(file))

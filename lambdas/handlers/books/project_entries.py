@@ -21,7 +21,7 @@ _progress = Progress()
 
 @observed("project")
 def handler(event: Any, context: Any) -> None:
-    """Take each object that the books lack, and publish their lag.
+    """Take each object that the books lack, and publish the books' lag.
 
     The next round retries unreadable and refused objects, and continues after BooksUnavailable or
     JournalUnavailable.
@@ -43,7 +43,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Omit an unknown level: a 0 would end an alarm."""
+    """Publish the levels, except unknown ones: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

@@ -6,9 +6,10 @@ from settlement.core.model.status import Step
 
 
 def ensure(state: SettlementState) -> None:
-    """Raise StepFenced unless all checks have approved: the KYC provider is asked last.
+    """Raise StepFenced unless all checks have approved.
 
-    Its webhook could otherwise approve a payment that it was never asked about.
+    The KYC provider is asked last. Otherwise its webhook could approve a payment about which the provider was
+    never asked.
     """
     for name in sorted(state.checks):
         evidence = _dependencies.store.evidence(state.key, answers.step_of(name))

@@ -33,8 +33,8 @@ of_stage.installed()  # imports the checks' code with this module
 def ensure_approved(settlement: Settlement, state: SettlementState, context: Any) -> None:
     """Return once all checks that the settlement demands have approved.
 
-    A check is asked until its one answer is on record. Raises InReview while a check waits, CheckRefused for
-    the first refusal in the stage's order, else CheckUnavailable for a check that gives no valid answer or
+    A check is asked until its first answer is on record. Raises InReview while a check waits, CheckRefused
+    for the first refusal in the stage's order, else CheckUnavailable for a check without a valid answer or
     that the stage lacks.
     """
     installed = {name: one for name, one in of_stage.installed().items() if name in state.checks}
@@ -97,7 +97,7 @@ def _judged(
 
 
 def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
-    """The first answer's evidence; None if the check waits."""
+    """Record the first answer and return its evidence; None if the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
@@ -148,8 +148,8 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
 def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], context: Any) -> None:
     """Begin the wait that ends first, and raise InReview.
 
-    If a callback came in between, continue with its answer. Recovery's next run expires a wait whose time is
-    over already.
+    If a callback has answered meanwhile, continue with the answer. Recovery's next run expires a wait whose
+    time is over.
     """
     now, store = _dependencies.now(), _dependencies.store
     check = min(checks, key=lambda one: waits.ends_at(one, state))
@@ -171,7 +171,7 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
 
 
 def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
-    """End a wait for a check that has answered another call meanwhile."""
+    """End the wait if another call has recorded the check's answer meanwhile."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
         since, config = found["posted_at"], _dependencies.config

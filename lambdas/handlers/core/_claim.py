@@ -31,8 +31,8 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim and hold in one transaction, or find the earlier claim.
 
-    Raises the parties' refusals, which leave the key unclaimed. If the table does not answer, claims only the
-    key and raises StoreUnavailable: a party's row may be too busy, and recovery resumes the claim.
+    Raises the parties' refusals, which leave the key unclaimed. If the table does not answer, the key alone
+    is claimed, and StoreUnavailable raised: a party's row may be too busy, and recovery resumes the claim.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -78,7 +78,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """The earlier claim: the stage's rules bind only new claims. Raises InvalidRequest."""
+    """Return the earlier claim. Raises InvalidRequest without one: the stage's rules bind only new claims."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

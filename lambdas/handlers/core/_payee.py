@@ -22,8 +22,9 @@ _remembered: dict[tuple[str, str], int] = {}
 def refusal(settlement: Settlement) -> Exception | None:
     """The payee's refusal of the release, before the hold, or None.
 
-    The first read may lag, at half the price. A consistent read confirms a refusal, as the account may be
-    new. A malformed row's error is returned too: the caller raises it unless the settlement already holds.
+    The first read is eventually consistent, at half the price. A consistent read confirms a refusal, as the
+    account may be new. A malformed row's error is returned too: the caller raises it unless the settlement
+    already holds.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

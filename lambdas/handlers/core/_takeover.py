@@ -1,4 +1,4 @@
-"""Takeover: write the next owner to the row, then start it."""
+"""Takeover: write the next owner to the row, then start the owner's execution."""
 
 from contextlib import suppress
 
@@ -29,7 +29,7 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
     """Make a new execution the owner and start it; None if the settlement needs no execution.
 
     Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
-    LIMBO. If the name is taken, the next look uses a new name.
+    LIMBO. If the execution's name is taken, the next run uses a new name.
     """
     now, config = _dependencies.now(), _dependencies.config
     with suppress(StepFenced):  # another execution has moved it on
@@ -69,7 +69,7 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
-    """Retry throttled starts, which slows the run down."""
+    """Start the owner on the machine in `variable`. Retry throttled starts, which slows the run."""
     machine, request = step_functions.arn(variable), found.input.get("settlement", found.input)
     trace = _trace.header(request["key"])
     for refused in range(starts_max):
@@ -87,8 +87,8 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 def _is_running(state: SettlementState) -> bool:
     """Whether an execution is known to run the settlement.
 
-    Express cannot be described, and forward duplicates are harmless. Two compensations in LIMBO would alert
-    twice.
+    Express executions cannot be described, and duplicates going forward are harmless. Two compensations in
+    LIMBO would alert twice.
     """
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):

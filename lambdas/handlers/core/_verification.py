@@ -1,4 +1,4 @@
-"""The verify step, whose provider a room supplies."""
+"""The verify step. A room supplies the KYC provider."""
 
 import os
 from datetime import datetime
@@ -53,7 +53,7 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 
 
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
-    """Raises InReview until a verdict exists.
+    """Return the verdict. Raises InReview until one exists.
 
     The row is read first: a verdict is replayed for ever, a review requested once.
     """
@@ -78,9 +78,9 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """The provider's answer; on REVIEW or a failure, the evidence's verdict, if any.
+    """The provider's answer; on REVIEW or a failure, the verdict in the evidence, if any.
 
-    An earlier call may have died before it wrote the row.
+    An earlier call may have died between writing evidence and row.
     """
     try:
         answer = provider.ask(settlement, context)
@@ -103,8 +103,8 @@ def _on_record(settlement: Settlement) -> Row | None:
 def _record(settlement: Settlement, verdict: Verdict) -> str | None:
     """Record the verdict, evidence first: the row never has a verdict without evidence.
 
-    If an earlier call died between the writes, its evidence decides, unless the provider's webhook came
-    first. The first verdict counts, and a conflict is logged.
+    If an earlier call died between the two writes, its evidence decides, unless the provider's webhook came
+    first. The first verdict counts; a different one is logged.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))

@@ -31,7 +31,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """An even pace, shared by threads. Unused time is lost."""
+    """An even pace of calls, shared by threads. Idle time is not made up for."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

@@ -12,8 +12,8 @@ from settlement.core.telemetry import observed
 def handler(event: dict[str, Any], context: object) -> None:
     """Record the waiting execution's task token for the open case.
 
-    Raises StepFenced outside LIMBO. If the case is closed meanwhile, the token wakes an execution that finds
-    the case closed.
+    Raises StepFenced outside LIMBO. If the case is closed meanwhile, an execution woken by the token finds
+    that out.
     """
     settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
     state = store.settlement(settlement.key)

@@ -17,10 +17,10 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """The machine's state: committed and reversed steps, and the work left.
+    """Return the machine's state: committed and reversed steps, and the work left.
 
-    An order names a decision in the table, which the execution announces. Raises InvalidRequest,
-    IdempotencyConflict and ResolutionRefused.
+    If the input has an `order`, it names a decision in the table, which the execution announces. Raises
+    InvalidRequest, IdempotencyConflict and ResolutionRefused.
     """
     execution = event["execution"]
     if not isinstance(execution, str):
@@ -69,7 +69,7 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
 
 
 def _ensure_decided(settlement: Settlement, case: int) -> None:
-    """Raise ResolutionRefused, before any write, for a decision not on record."""
+    """Raise ResolutionRefused, before any write, if the case has no decision on record."""
     state = _dependencies.store.settlement(settlement.key)
     if state and state.same_request(settlement) and state.resolutions < case:
         raise ResolutionRefused(f"order: case {case} is not decided")

@@ -1,4 +1,4 @@
-"""Move the rest of the escrow to the fees, which finishes the settlement."""
+"""Move the rest of the escrow to the fees. This finishes the settlement."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the canonical settlement with its hold committed, by this call or an earlier one.
 
-    An execution resumes the settlement if the queue, recovery or a verdict made it the owner. Raises
+    An execution that the queue, recovery or a verdict made the owner resumes the settlement. Raises
     AlreadyClaimed for another owner's key; InvalidRequest, IdempotencyConflict and the parties' refusals,
     which leave no trace in the table; StepFenced and DeadlineExceeded.
     """

@@ -1,4 +1,4 @@
-"""Take the net amount back from the payee, after a sweep if the payee is a merchant."""
+"""Take the net amount back from the payee. A merchant's releases are swept first."""
 
 from typing import Any
 

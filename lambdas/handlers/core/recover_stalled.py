@@ -67,12 +67,12 @@ class _Look:
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each due settlement of the event's `partition` that has none.
+    """Start an execution for each due settlement in `partition` that lacks one.
 
     An event with a `key` recovers only that settlement, due or not; with an `owner`, only if that execution
-    is the owner. It returns the `action` (or "none") and the started `execution`, and raises InvalidRequest,
-    SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled run raises only
-    InvalidRequest.
+    is the owner. This event's answer has the `action` (or "none") and the started `execution`. It raises
+    InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable; a scheduled event
+    raises only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -143,7 +143,7 @@ def _count_reviews(run: _Run) -> None:
 
 
 def _ending(partition: str, run: _Run) -> list[Row]:
-    """List entries that end within the hour, but after the longest pause.
+    """List the entries that end after the longest pause of recovery, and within the hour.
 
     Beyond that pause, only reviews and waits for checks are listed. An entry that ends sooner has been
     counted for 45 minutes.
@@ -156,9 +156,9 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether the entry is a review, not a wait for a check, whose end raises no alarm.
+    """Whether an entry is a KYC review.
 
-    An unreadable row counts.
+    A check's wait ends without an alarm. An unreadable row counts as a review.
     """
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
@@ -180,7 +180,7 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """Age in seconds of the first valid entry: a forged entry may be any text."""
+    """Age in seconds of the first entry with a valid time. A forged entry may have any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)
@@ -223,7 +223,7 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    A settlement that would fail again at once is deferred, unless the table failed or its start was
+    A settlement whose failure would repeat at once is deferred, unless the table failed or the start was
     throttled.
     """
     try:

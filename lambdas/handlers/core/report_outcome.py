@@ -1,4 +1,4 @@
-"""Report a settlement that this execution does not run, or no longer runs."""
+"""Report a settlement that another execution runs, or none."""
 
 from typing import Any
 
@@ -12,10 +12,11 @@ from settlement.core.telemetry import observed
 
 @observed("report")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """The outcome from the settlement's row.
+    """Return the outcome from the settlement's row.
 
-    Raises StepFenced for an unclaimed key. With an `error`, the execution has started the compensation: a
-    settlement still PROCESSING is reported as COMPENSATING, unless it continues without this execution.
+    Raises StepFenced for an unclaimed key. With an `error`, this execution has started the compensation. A
+    settlement that is still PROCESSING is then reported as COMPENSATING, unless it is in review, released or
+    owned by another execution.
     """
     given, config = event["state"], _dependencies.config
     known = given.get("settlement")

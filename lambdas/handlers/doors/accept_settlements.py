@@ -24,10 +24,10 @@ def handler(event: dict[str, Any], context: Any) -> Response:
 
 @observed("accept")
 def _accept(event: dict[str, Any], context: Any) -> Response:
-    """Claim, then start on Express: recovery covers a lost start.
+    """Claim, then start on Express. Recovery makes up for a lost start.
 
-    An equal repeat has the same owner, and starts a settlement without a step. Another owner's call, or one
-    after the finish, gets the current outcome.
+    A repeat with equal content has the same owner, and starts a settlement that has no step yet. A call with
+    another owner, or after the finish, gets the current outcome.
     """
     headers = event.get("headers") or {}
     asked = parse_start(headers, _http.body(event), _dependencies.config)

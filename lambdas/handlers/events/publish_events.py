@@ -24,9 +24,9 @@ Record = Mapping[str, Any]
 def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
-    If a service takes only part of a batch, all of it comes again, and consumers get events twice. A third
-    reader would slow the stream, so merchants' releases pass through here; they go first, as their money
-    waits.
+    If a service takes only part of a batch, the stream delivers the whole batch again, and consumers get
+    events twice. A third consumer would slow the stream, so this function also relays merchants' releases.
+    Releases go first, as the merchants' money waits.
     """
     if "replay" in event:
         return _replay(event["replay"])
@@ -66,9 +66,9 @@ def _relay(records: Iterable[Record]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events; return (key, reason) of each that is never taken.
+    """Publish events; return (key, reason) of each that is never accepted.
 
-    Raises EventsUnavailable. Such events skip the topic, where they might block other events.
+    Raises EventsUnavailable. The ordered topic never gets these events: they might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

@@ -37,7 +37,7 @@ def _copy(records: list[dict[str, Any]]) -> None:
 
 
 def _seal() -> None:
-    """Seal the due periods. The log keeps the head's digest out of reach of the bucket's owner."""
+    """Seal the due periods. Log the newest seal's digest, out of reach of the bucket's owner."""
     newest = bucket.journal().seal(_dependencies.now(), period=bucket.PERIOD, grace=bucket.GRACE)
     if newest:
         note("seal", newest.name)

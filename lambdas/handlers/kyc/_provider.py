@@ -31,9 +31,9 @@ _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _depende
 
 
 def ask(settlement: Settlement, context: Any) -> Verdict:
-    """Ask the provider; raises the errors of `_verification.Provider.ask`.
+    """Ask the provider. Raises the errors of `_verification.Provider.ask`.
 
-    A refused API key is read again, as keys rotate without a deployment. The next try uses the new key: no
+    A refused API key is read again, as keys rotate without a deployment. A new key serves the next try: no
     time is left for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
@@ -69,9 +69,9 @@ def _health_check() -> Callable[[], bool] | None:
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask if time is left for a whole exchange: an invocation that Lambda ends counts no failure.
+    """Ask the provider, if time is left for a whole exchange. Otherwise raise StoreUnavailable.
 
-    Raises StoreUnavailable otherwise, which the circuit does not count.
+    The circuit does not count StoreUnavailable. An invocation that Lambda ends could count no failure.
     """
     seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
     if context.get_remaining_time_in_millis() < seconds_needed * 1000:

@@ -26,7 +26,7 @@ SWEPT_BEFORE_CLOSE = timedelta(days=1)
 def sweep(body: object, caller: Caller) -> dict[str, Any]:
     """Sweep a merchant; return the added amounts by minute.
 
-    With `more`, time ran out, and the next call continues at `from`. Unreadable rows do not block other
+    `more` is true if time ran out: the next call continues at `from`. Unreadable rows do not block other
     minutes. Nothing is recorded, as no money changes accounts. Raises InvalidRequest, AccountNotFound,
     StoreUnavailable, and the account's refusals.
     """
@@ -53,7 +53,7 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def before_close(account: str, now: datetime) -> None:
-    """Sweep a merchant. Raises AccountNotEmpty if releases are unreadable, or too many for the time."""
+    """Sweep a merchant. Raises AccountNotEmpty if a release is unreadable, or time runs out."""
     state = _dependencies.store.account(account) if is_merchant(account) else None
     if state is None or state.is_closed:
         return

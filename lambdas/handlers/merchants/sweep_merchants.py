@@ -25,10 +25,10 @@ Swept = tuple[dict[Release, str], Sequence[Span]]
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
-    """Sweep each minute with a sent release; the table has the content.
+    """Sweep each minute in which a message reports a release. The content comes from the table.
 
-    Return the messages to receive again: a span was refused, unanswered or out of time. No merchant delays
-    another. Unreadable content is put aside with the reason, each time.
+    Return the messages to receive again, for a minute that was refused, unanswered or out of time. No
+    merchant delays another. Unreadable content is put aside with the reason, each time.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -53,7 +53,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """Sweep the spans in turn, as each writes the merchant's balance."""
+    """Sweep the spans one after another, as each writes the merchant's balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

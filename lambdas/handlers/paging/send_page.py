@@ -10,7 +10,7 @@ from settlement.paging.page import page_of
 
 @observed("page")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Publish the page. Raises PageUnavailable: Lambda then calls again, twice.
+    """Publish the page. Raises PageUnavailable: Lambda then calls twice more.
 
     A duplicate page is better than none.
     """

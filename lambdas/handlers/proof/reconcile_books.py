@@ -21,8 +21,9 @@ _KIND_MAX = 40
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
-    A run without enough time or DynamoDB's answer is unproven; the faults found by then count. Concurrent
-    runs are harmless. `ahead` has settlements that a wrong clock has listed where no recovery sees them.
+    If time runs out or DynamoDB does not answer, the table is unproven; the faults found by then count.
+    Concurrent runs are harmless. `ahead` names settlements that a wrong clock has listed where recovery does
+    not look.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(
@@ -61,7 +62,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """A row's kind, and a settlement's key. Other names contain accounts."""
+    """A row's kind, and a settlement's key. Other rows' names contain accounts."""
     kind, _, name = told.partition(": ")[0].partition("#")
     is_settlement = kind == "SETTLEMENT" and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if is_settlement else None

@@ -1,7 +1,7 @@
 """A page of the whole journal, from the sealed objects.
 
-An object's name begins with its put's minute. A cursor passes a minute only when no object can join it: the
-newest minutes, of the seals' grace, are held back.
+An object's name begins with the minute in which the object was put. A cursor passes a minute only when no
+object can join that minute: the newest minutes, of the seals' grace, are held back.
 """
 
 import json
@@ -81,7 +81,7 @@ class _Page:
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
     """A page, in sealed order.
 
-    Raises JournalUnavailable. Unreadable objects and lines are named and skipped.
+    Raises JournalUnavailable. Unreadable objects and lines are skipped, and named in the page.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)
@@ -114,7 +114,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 def _after(query: JournalQuery) -> str:
     """The name before the client's next object.
 
-    To read an object again, cut off its last character: no name sorts in between.
+    An object to read again comes after its own name without the last character: no name sorts in between.
     """
     if query.position:
         name, line = query.position

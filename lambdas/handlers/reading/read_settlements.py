@@ -1,4 +1,4 @@
-"""Serve outcomes, statements, lists and the journal to readers who may not pay."""
+"""Serve outcomes, statements, lists and the journal to clients who may read, not pay."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,11 +67,11 @@ def _path(event: dict[str, Any], name: str) -> object:
 
 
 def _query(event: dict[str, Any]) -> dict[str, str]:
-    """The parameters. API Gateway joins repeated parameters with a comma, which none may have."""
+    """The parameters. API Gateway joins repeated parameters with a comma; no value may contain a comma."""
     return event.get("queryStringParameters") or {}
 
 
 def _has(event: dict[str, Any], etag: str) -> bool:
-    """Whether the reader has this version. A malformed header matches nothing."""
+    """Whether the client has the version `etag`. A malformed header matches nothing."""
     given = (event.get("headers") or {}).get("if-none-match", "")
     return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))

@@ -1,6 +1,7 @@
 """Writes of a person's order on an account.
 
-Amounts are in minor units. The order's row, in the effect's transaction, is the idempotency check.
+Amounts are in minor units. The order's row, written with the effect in one transaction, is the idempotency
+check.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open by an update, so that no role needs permission to put a balance."""
+    """Open an account by an update: no role then needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -143,7 +144,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """The order's row detects a replay."""
+    """Build a deposit's or withdrawal's entry. The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

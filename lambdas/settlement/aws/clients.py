@@ -10,7 +10,7 @@ _making = Lock()
 
 
 class LazyClient:
-    """Made on first use: most calls need only DynamoDB's."""
+    """A client made on first use: most calls need only DynamoDB's."""
 
     def __init__(self, service: str, config: Config) -> None:
         self._service, self._config = service, config

@@ -1,4 +1,4 @@
-"""Events without which an order is refused."""
+"""Events that must be on the bus before an order is carried out."""
 
 import json
 import os

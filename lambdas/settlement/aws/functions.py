@@ -12,7 +12,7 @@ _client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries
 
 
 def send(function: str, event: dict[str, Any]) -> None:
-    """Invoke the function in the variable `function`, without waiting.
+    """Invoke the function that the environment variable `function` names, without waiting.
 
     Raises StartUnavailable; the event may have been accepted nevertheless.
     """

@@ -9,9 +9,9 @@ _RECOVERY = "RECOVER_STALLED"
 
 
 def ask(key: str, owner: str) -> None:
-    """Ask to resume a settlement, without waiting.
+    """Ask to resume a settlement, without waiting. Raises StartUnavailable.
 
-    Raises StartUnavailable. Nothing happens if the settlement has another owner than `owner`.
+    With `owner`, nothing happens if the settlement has another owner.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})

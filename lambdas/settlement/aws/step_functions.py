@@ -40,7 +40,7 @@ def is_running(execution: str) -> bool:
 
 
 def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
-    """Return False if the execution does not wait. Raises StartUnavailable."""
+    """Wake an execution. Return False if it no longer waits. Raises StartUnavailable."""
     if waiting is None:
         return False
     try:
@@ -57,10 +57,10 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any], trace: str | None = None) -> None:
-    """Start an execution, below a trace's header if any. Raises StartUnavailable.
+    """Start an execution, in the trace of the header `trace`, if any. Raises StartUnavailable.
 
-    Express starts again under the same name. Standard accepts the same name and input while that execution
-    runs.
+    Express starts a second execution under the same name. Standard accepts a repeat with the same name and
+    input while the execution runs.
     """
     traced = {"traceHeader": trace} if trace else {}
     try:

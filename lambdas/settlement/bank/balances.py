@@ -1,4 +1,4 @@
-"""Statements in their order: gaps, days and sums."""
+"""Statements in order: gaps, days and sums."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Span(NamedTuple):
     """The days of a currency's statements.
 
     `first`: the first day of any account. `start` to `end`: days of all accounts. `late`: the account that
-    starts last. `holes`: days without a statement of some account, which may have lines.
+    starts last. `holes`: days on which some account has no statement, but may have lines.
     """
 
     first: str
@@ -43,7 +43,7 @@ def in_order(statements: Iterable[Statement]) -> dict[tuple[str, str], list[Stat
 def faults(ordered: Ordered) -> Iterator[Finding]:
     """Yield each statement that does not add up, and each gap between an account's statements.
 
-    Statements without balances, as a camt.054 and a CSV file, show only missing pages.
+    In statements without balances, such as a camt.054 or a CSV file, only missing pages are found.
     """
     for statements in ordered.values():
         told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
@@ -107,7 +107,7 @@ def days_later(day: str, days: int) -> str:
 
 
 def _at_end(known: Sequence[tuple[str, str, int | None]], day: str) -> int | None:
-    """An account's balance at the end of a day within or between its statements."""
+    """An account's balance at the end of `day`; None if no statement tells it."""
     before = [closing for _, last, closing in known if last <= day]
     is_known = day <= max(last for _, last, _ in known) and not any(f <= day < last for f, last, _ in known)
     return before[-1] if before and is_known else None
@@ -123,7 +123,7 @@ def _place(one: Statement) -> tuple[object, ...]:
 
 
 def _apart(statements: Sequence[Statement]) -> list[Statement]:
-    """Leave out statements within a longer statement, or whose number was issued anew."""
+    """Leave out a statement within a longer one, and a second statement with the same number."""
     longest = ""
     longer = set[Days]()
     periods = {(one.first, one.last) for one in statements if _balances(one)}
@@ -153,7 +153,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Days of statements with balances, and quiet days between."""
+    """Days of statements with balances. Days between them count if the balance stayed equal."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

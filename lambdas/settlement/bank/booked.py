@@ -1,4 +1,4 @@
-"""The books' side: people's deposits and withdrawals, all moves of `external:<CUR>`."""
+"""The books' side: people's deposits and withdrawals, which alone move `external:<CUR>`."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -25,9 +25,9 @@ def orders(
     first: str,
     last: str,
 ) -> Iterator[Order]:
-    """Yield the orders of these days that moved money, at one index read and one row read for each.
+    """Yield the orders of these days that moved money. Each costs an index read and a row read.
 
-    `unreadable` gets unreadable rows. The index may lag some seconds.
+    `unreadable` is called for each unreadable row. The index may lag some seconds.
     """
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
         listed = store.listed(keys.orders_partition(month), since=first, up_to=f"{last}~", limit=LISTED_MAX)

@@ -1,6 +1,6 @@
-"""Deposits for lines that only the bank has: one person proposes them, another books them.
+"""Deposits for the bank's lines without an order: one person proposes them, another books them.
 
-    BANK_ORDER#<key>   PROPOSED: each line with its account; APPROVED: by whom
+BANK_ORDER#<key> PROPOSED: each line with its account; APPROVED: by whom
 
 Each deposit's key follows from its line, so a booking that dies half-way is repeated.
 """
@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Key of a line's order or a proposal, by its digest."""
+    """Key of a line's order, or of a proposal, from the digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 
@@ -53,7 +53,7 @@ class Proposed(NamedTuple):
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """A line's deposit: the same in all tries of all persons."""
+        """A line's deposit. It is the same in all tries of all persons."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -89,7 +89,7 @@ def parse_booking(raw: object) -> tuple[str, str]:
 
 
 def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
-    """Put a proposal. Its row never changes; a different proposal needs a different key."""
+    """Put a proposal. The row never changes; a different proposal needs a different key."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         is_same = all(found.get(name) == getattr(one, name) for name in ("digest", "by", "reason"))
@@ -100,7 +100,7 @@ def propose(one: Proposed, caller: Caller, now: datetime) -> Write:
 
 
 def approve(one: Proposed, digest: str, caller: Caller, now: datetime) -> Write:
-    """Put the first approval. Raises ProposalRefused if the caller may not give it."""
+    """Put the first approval. Raises ProposalRefused if the caller may not approve."""
     if one.digest != digest:
         raise ProposalRefused("digest: the proposal has other lines than you were shown")
     if person_of(one.by) == caller.person:

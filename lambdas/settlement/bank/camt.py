@@ -78,14 +78,14 @@ def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | State
     """Yield each statement after its lines.
 
     `currencies` maps codes to decimals. Raises UnreadableStatement with line and element, maybe after lines
-    of the bad file: book nothing before the end.
+    of the bad file: book nothing before the end of the file.
     """
     return _Reader(currencies).read(file)
 
 
 @dataclass(slots=True)
 class _Node:
-    """A wanted element. `scope`: its values are its own, not the outer element's."""
+    """A wanted element. With `scope`, the element's values are not the outer element's."""
 
     name: str
     wanted: bool = False

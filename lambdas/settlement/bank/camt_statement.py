@@ -23,7 +23,7 @@ _NAMES = ("EndToEndId", "InstrId", "TxId", "PmtInfId")
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """A TxDtls. `amount` is None if it has none in the account's currency."""
+    """A TxDtls. `amount` is None without an amount in the account's currency."""
 
     at: int
     amount: int | None
@@ -203,7 +203,7 @@ class Book:
         )
 
     def _open(self) -> None:
-        """Read the statement's own values; the schema puts them before balances and entries."""
+        """Read the statement's own values; by the schema, they come before balances and entries."""
         now = self._now
         if now.account:
             return
@@ -260,7 +260,7 @@ class Book:
         return None
 
     def _begin(self, element: Element) -> None:
-        """Read the entry's own values before its details; skip an entry that is not booked."""
+        """Read an entry's own values before the details; skip an entry that is not booked."""
         if self._entry is not None or self._left_out:
             return
         status = element.need("Sts/Cd", "Sts", hint=" before NtryDtls; must be BOOK, PDNG or INFO")
@@ -310,7 +310,7 @@ class Book:
         return money.render(minor, self._currencies[self._now.currency])
 
     def _whole(self, entry: _Entry) -> _Part:
-        """An entry as one line, with all its references."""
+        """An entry as one line, with all the entry's references."""
         details = (one for part in entry.parts for one in part.references)
         names = details if entry.parts else (entry.element.text("NtryRef"),)
         return _Part(
@@ -344,7 +344,7 @@ class Book:
     def _balances(self) -> tuple[int | None, int | None]:
         """The opening and closing balances; an intermediate balance replaces a missing one.
 
-        An intermediate balance without another balance could be either, so it is not used.
+        An intermediate balance alone could be either, so it is not used.
         """
         found = self._now.balances
         opening = found.get(_OPENING) or found.get(_PREVIOUS)
@@ -357,9 +357,9 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """The days of FrToDt, else of balances, lines or creation.
+        """The first and last day: of FrToDt, else of the balances, the lines or the creation.
 
-        PRCD has the day before the first day.
+        PRCD is dated the day before the first day.
         """
         now = self._now
         days = [day for code, known in now.balances.items() if code != _PREVIOUS for _, day in known]
@@ -376,7 +376,7 @@ class Book:
 
 
 def _returns(element: Element) -> str:
-    """The reason of a return: its code, the bank's own reason, or just "return"."""
+    """The reason of a return: the code, else the bank's words, else just "return"."""
     reasons = ("Rsn/Cd", "RtrRsn/Cd", "Rsn/Prtry", "RtrRsn/Prtry")
     reason = element.text(*(f"RtrInf/{one}" for one in reasons))[:REFERENCE_MAX]
     return reason or ("return" if "RtrInf" in element.values else "")

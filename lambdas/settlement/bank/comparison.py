@@ -16,9 +16,9 @@ _EDGES_MAX = 16
 class Sums(NamedTuple):
     """A currency's balances at the end of a day, in minor units.
 
-    `bank`: its closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`:
-    one-sided items. `early`: pairs whose order comes after that day. `late`: pairs whose line does. `left`:
-    the unexplained rest, 0 for right books.
+    `bank`: the closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`: sums
+    of lines without an order, and of orders without a line. `early`, `late`: sums of pairs whose order, or
+    line, comes after that day. `left`: the unexplained rest, 0 for right books.
     """
 
     day: str
@@ -37,7 +37,7 @@ class Sums(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`open`: orders whose line may still come, or be in an earlier statement.
+    """`open`: orders whose line may come later, or be in an earlier statement.
 
     `unsummed`: currencies whose statements have no balances.
     """
@@ -56,8 +56,8 @@ class Verdict(NamedTuple):
 class _Left(NamedTuple):
     """A currency's orders without a line.
 
-    `edges`: orders of the first days. `twins`: later orders equal to these. `named`: orders that a line
-    names.
+    `edges`: orders of the first days. `twins`: later orders, each equal to an order of the first days.
+    `named`: orders named by a line.
     """
 
     edges: list[tuple[Order, Finding]]
@@ -127,12 +127,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """A line's finding without its order, which an earlier line has."""
+    """The finding of a line without its order: an earlier line has that order."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Exchange lines of equal orders, so that the orders without a line need none."""
+    """Give lines of equal orders to the orders that need one."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)
@@ -152,7 +152,7 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """The most orders that explain the rest; None if no choice does.
+    """The largest set of orders whose sum is the rest; None if there is none.
 
     An order of the first days may be in the opening balance if it was booked a day after its line. So may an
     earlier order that a line names again. An order may also undo an earlier order.
@@ -172,9 +172,9 @@ def _sums(
     before: Mapping[str, int],
     left: Mapping[str, _Left],
 ) -> Iterator[tuple[str, Sums]]:
-    """Yield each currency's sums at the last day on which all its accounts have a balance.
+    """Yield each currency's sums at the last day on which all the currency's accounts have a balance.
 
-    Orders before the first statement are in its opening balance, except the orders of findings.
+    Orders before the first statement are in the opening balance, except the orders of findings.
     """
     for currency, span in sorted(spans.items()):
         found = balances.closing(ordered, currency)

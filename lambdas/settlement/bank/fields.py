@@ -95,7 +95,7 @@ def day(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A reference without surplus blanks, cut to its bound; empty for a placeholder."""
+    """A reference without surplus blanks, cut to the maximum length; empty for a placeholder."""
     plain = " ".join(text.split())[:REFERENCE_MAX]
     return "" if plain.casefold() in _NO_NAME else plain
 
@@ -105,7 +105,7 @@ def account(text: str) -> str:
 
 
 def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return names, free text and its words, then last names: each once, at most REFERENCES_MAX.
+    """Return names, free text, the text's words, then last names: each once, at most REFERENCES_MAX.
 
     Parts of a free text are joined both with and without a blank: a bank cuts a text anywhere.
     """

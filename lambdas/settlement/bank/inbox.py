@@ -1,4 +1,4 @@
-"""The prefix for a bank's files, and the journal's bucket, which keeps them."""
+"""The prefix for a bank's files, and the journal's bucket, in which the files are kept."""
 
 import hashlib
 import os
@@ -26,11 +26,11 @@ _client = clients.LazyClient(
 
 
 class Taken(Exception):
-    """Another run has the file: it is removed, or being kept."""
+    """Another run has removed the file, or is keeping it."""
 
 
 class Waiting(NamedTuple):
-    """A version of an object: a name may be put again before it is read."""
+    """A version of an object: a second file may be put under the name before the first is read."""
 
     key: str
     version: str

@@ -1,7 +1,7 @@
-"""Differences between the bank's lines and the books' orders, and their remedies.
+"""Differences between the bank's lines and the books' orders, and the remedies.
 
-Only a reference joins a line and an order; name, amount and day do not suffice. Amounts are in minor units,
-days as 2026-11-27.
+Only a reference matches a line with an order; name, amount and day do not suffice. Amounts are in minor
+units, days as 2026-11-27.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ DAYS = 3
 
 
 class Order(NamedTuple):
-    """A deposit or a withdrawal of the books. `day`: its UTC day. `side`: its bank line's."""
+    """A deposit or a withdrawal of the books, its UTC `day`, and the `side` of its line at the bank."""
 
     key: str
     account: str
@@ -52,7 +52,7 @@ class BankLine(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A recorded line. `part`: its number within a batch. `references`: all its names."""
+    """A recorded line. `part`: the number within a batch. `references`: all names of the line."""
 
     line: BankLine
     part: int
@@ -93,7 +93,7 @@ TODO = {
 
 
 class Finding(NamedTuple):
-    """A difference. `order` and `line` are None where absent; `text` has the kind's own facts."""
+    """A difference. `order` or `line` is None if missing; `text` has facts that only this kind has."""
 
     kind: Kind
     currency: str
@@ -111,7 +111,7 @@ class Candidate(NamedTuple):
 
 
 def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Finding:
-    """Explain a line without an order by the nearest named order."""
+    """Explain a line without an order by the best fit among the orders that the line names."""
 
     def told(kind: Kind, order: Order | None = None, text: str = "") -> Finding:
         return Finding(kind, line.currency, line.amount, line, order, text)
@@ -135,7 +135,7 @@ def of_line(line: BankLine, candidates: Sequence[Candidate], days: int) -> Findi
 
 
 def of_order(order: Order, twin: BankLine | None) -> Finding:
-    """Explain an order without a line. `twin`: a fitting line that has another order."""
+    """Explain an order without a line. `twin`: a line that fits, but has another order."""
     kind = Kind.BOOKS_TWICE if twin else Kind.ONLY_BOOKS
     return Finding(kind, order.currency, order.amount, twin, order)
 

@@ -21,7 +21,7 @@ _BALANCES = ("opening", "closing")
 
 
 class File(NamedTuple):
-    """A file of statements. `digest`: the SHA-256 of its bytes."""
+    """A file of statements. `digest`: the SHA-256 of the bytes."""
 
     digest: str
     name: str
@@ -70,7 +70,7 @@ def matched(line: BankLine, order: Order, now: str) -> Match:
 
 
 def statement(one: Statement, number: int, file: File) -> Write:
-    """Put a statement, without attributes that the bank leaves out."""
+    """Put a statement, without the attributes that the bank leaves out."""
     told = {
         "bank_account": one.account,
         **{name: getattr(one, name) for name in _STATEMENT},
@@ -83,7 +83,7 @@ def statement(one: Statement, number: int, file: File) -> Write:
 
 
 def file(one: File, statements: int, lines: int) -> Write:
-    """Put the file's own row, last: it means that the file is read whole."""
+    """Put the file's own row, last: the row means that the file is read whole."""
     told = {"name": one.name, "statements": statements, "lines": lines, "posted_at": one.read_at}
     row = {**keys.bank_file(one.digest), **keys.bank_files_index(one.read_at), **told}
     return put(row, on_failure=AlreadyApplied)
@@ -118,7 +118,7 @@ def line_of(row: Row) -> Recorded:
 
 
 def match_of(row: Row) -> Match:
-    """Read either of a match's rows. Raises MalformedRow."""
+    """Read a match from either of its two rows. Raises MalformedRow."""
     texts = {name: _typed(row, name, str) for name in ("line", "order", "account", "currency", "posted_at")}
     found = Match(amount=_amount(row), side=_side(row), **texts)
     places = (keys.bank_match(found.line), keys.banked(found.order))

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BankRecord:
-    """A stage's record. `unreadable` gets unreadable rows, and reading continues."""
+    """A stage's record. `unreadable` is called for each unreadable row, and reading continues."""
 
     store: Store
     config: StageConfig
@@ -45,7 +45,7 @@ class BankRecord:
             _add_match(spool, match)
 
     def lines(self, days: Days, watch: Watched = iter) -> Iterator[tuple[Recorded, Match | None]]:
-        """Yield the lines booked on these days, in order, each with its match."""
+        """Yield the lines booked on these days, in order, each with its match, if any."""
         return self._beside(watch(self._lines(days)), lambda one: keys.bank_match(one.line.identity))
 
     def files(self, first: str, last: str) -> Iterator[File]:

@@ -137,9 +137,9 @@ class Spool:
     def add_line(self, line: Line, file: str) -> Finding | None:
         """Add a line once.
 
-        Return a finding if an earlier file has it with another amount. Statements may overlap, and a camt.054
-        reports lines before their statement. If a bank uses a reference for several lines, the lines are
-        numbered. A line of 0.00 moves nothing.
+        Return a finding if an earlier file has the line with another amount. Statements may overlap, and a
+        camt.054 reports lines before their statement. Several lines with one reference are numbered. A line
+        of 0.00 moves nothing.
         """
         if not line.amount:
             return None
@@ -202,7 +202,7 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """An identity's row, its line and its latest file."""
+        """The row, the line and the latest file of an identity."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -216,9 +216,10 @@ class Spool:
         self._database.execute("DELETE FROM touched")
 
     def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
-        """Keep each line once: a batch's parts, not its sum, and only statements' lines on covered days.
+        """Keep each line once.
 
-        `covered`: account, currency, first and last day of statements with balances.
+        A batch's parts replace its sum. On the days `covered` by a statement with balances (account,
+        currency, first and last day), only lines of statements stay.
         """
         for rowid, *place, whole in self._database.execute(_WHOLES).fetchall():
             parts = self._database.execute(
@@ -237,7 +238,7 @@ class Spool:
         )
 
     def add_match(self, line: str, order: str) -> None:
-        """Add a recorded pair: neither half is paired again."""
+        """Add a recorded pair: neither its line nor its order is paired again."""
         self._database.execute("INSERT OR IGNORE INTO matches VALUES (?, ?)", (line, order))
 
     def unrecorded(self) -> Iterator[Recorded]:
@@ -249,7 +250,8 @@ class Spool:
     def pair(self, days: int) -> int:
         """Pair lines with orders that are at most `days` apart. Return the number of pairs.
 
-        The oldest line takes the oldest order that fits. With one bound for all, this finds the most pairs.
+        The oldest line takes the oldest order that fits. As `days` is the same for all, this finds the most
+        pairs.
         """
         self._database.execute(_JOIN)
         self._database.execute(_JOIN_ALONE)
@@ -268,9 +270,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal order that needs no line.
+        """Give an order the line of an equal order that needs none. Return whether such an order was found.
 
-        Equal orders may pass lines on.
+        The line may pass through several equal orders. `keeps`: whether an order needs a line.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -296,7 +298,7 @@ class Spool:
         return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
 
     def cancel(self, currency: str, since: str) -> None:
-        """Pair mistaken orders with their opposites: the bank has no line for them."""
+        """Pair mistaken orders with the orders that undo them: the bank has no line for either."""
         self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
@@ -347,7 +349,7 @@ class Spool:
             yield order, matching.of_order(order, next((_line(one) for one in taken), None))
 
     def has_equal(self, order: Order, side: Side, before: str) -> bool:
-        """Whether an earlier order on this side has the reference, currency and amount."""
+        """Whether an order before this day, on this `side`, has the reference, currency and amount."""
         found = self._database.execute(
             "SELECT 1 FROM orders WHERE name = ? AND currency = ? AND side = ? AND amount = ? AND day < ?",
             (order.reference.casefold(), order.currency, side, order.amount, before),
@@ -362,11 +364,11 @@ class Spool:
         return self._sum("orders", "currency = ?1 AND day <= ?2", currency, until)
 
     def early(self, currency: str, until: str) -> int:
-        """Sum of lines up to a day whose orders came later."""
+        """Sum of lines up to a day whose orders came after the day."""
         return self._sum("lines", _OF_LINE, currency, until)
 
     def late(self, currency: str, until: str) -> int:
-        """Sum of orders up to a day whose lines came later."""
+        """Sum of orders up to a day whose lines came after the day."""
         return self._sum("orders", _OF_ORDER, currency, until)
 
     def only_bank(self, currency: str, until: str) -> int:
@@ -374,7 +376,7 @@ class Spool:
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        """Sum of orders without a line, or with an opposite after the day."""
+        """Sum of orders without a line, or undone after the day."""
         alone = self._sum(
             "orders", f"currency = ?1 AND day <= ?2 AND day >= ?3 AND {_NO_LINE}", currency, until, since
         )
@@ -393,7 +395,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether another file's line is this line: with the amount, or the first reference."""
+    """Whether another file's line is this line: the amount is equal, or the first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -30,10 +30,10 @@ class UnreadableStatement(ValueError):
 class Line:
     """One booked movement.
 
-    `side`: its effect, even of a reversal. `bank_reference`: the bank's own name of it, or empty.
-    `references`: all its names, each once: the end-to-end id, the creditor's reference, the free text and its
-    words. `returns`: the reason of a return or reversal, else empty. `part`: its number within a batch, else
-    0. `at`: its line in the file.
+    `side`: the effect, even of a reversal. `bank_reference`: the bank's own name of the line, or empty.
+    `references`: all names, each once: the end-to-end id, the creditor's reference, the free text and the
+    text's words. `returns`: the reason of a return or reversal, else empty. `part`: the number within a
+    batch, else 0. `at`: the line in the file.
     """
 
     account: str
@@ -54,8 +54,8 @@ class Line:
     def identity(self) -> str:
         """SHA-256 of the bank's identity of a line.
 
-        It covers the bank's reference and the day of booking, as references are reused; without a reference,
-        the place in the statement.
+        The identity has the bank's reference and the day of booking, as references are reused; without a
+        reference, the place in the statement.
         """
         place = self.bank_reference or f"{self.statement} {self.position}"
         text = "\n".join((self.account, self.currency, self.booked, place, str(self.part)))
@@ -66,10 +66,9 @@ class Line:
 class Statement:
     """The end of an account's lines in a file.
 
-    `number`: the bank's own sequence number, or None. `page`: its page, and whether it is the last; None for
-    a single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and `last`:
-    the days that it covers, else the days of its balances or lines. `credits` and `debits`: the sums of its
-    lines.
+    `number`: the bank's own sequence number, or None. `page`: number, and whether it is the last page; None
+    for a single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and
+    `last`: the statement's days, else the days of balances or lines. `credits` and `debits`: the lines' sums.
     """
 
     account: str

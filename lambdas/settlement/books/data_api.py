@@ -33,7 +33,7 @@ operator's intervention.
 
 
 class DataApi:
-    """A cluster's database, with its user's secret.
+    """A cluster's database, with the secret of a database user.
 
     While the cluster resumes, `waits` is called before each retry: it waits, or returns False if no time is
     left.
@@ -55,8 +55,8 @@ class DataApi:
     def transaction(self) -> Iterator[Query]:
         """Commit at the end, roll back after an exception.
 
-        Raises BooksUnavailable. A commit without an answer may have succeeded: the object comes again, and
-        the inbox decides. An abandoned transaction is rolled back after three minutes.
+        Raises BooksUnavailable. A commit without an answer may have succeeded: the object is delivered again,
+        and the inbox shows whether it did. An abandoned transaction is rolled back after three minutes.
         """
         begun = self._begin()
 

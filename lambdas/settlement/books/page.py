@@ -1,4 +1,4 @@
-"""Projection of sealed objects into the books. Pure: the books are a port."""
+"""Projection of sealed objects into the books. Pure: the books come as a protocol."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ json_to_recordset(CAST(:rows AS json)) AS i (
 
 
 class _Kind(NamedTuple):
-    """Two statements for a kind of row: take new rows, and find those with other content."""
+    """Two statements for a kind of row: one takes new rows, one finds known rows with other content."""
 
     of: type[Any]
     known_by: tuple[str, ...]
@@ -90,7 +90,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Never repeat a statement: it would find its own work."""
+        """Run a statement. Never repeat it: it would find the rows that it took itself."""
 
 
 class Books(Protocol):
@@ -104,7 +104,7 @@ class Books(Protocol):
 class Projected:
     """Result of a projection. `unreadable`: changed objects, which are left out.
 
-    `late`: entries that came after their month was closed.
+    `late`: entries that came after the close of their month.
     """
 
     objects: int = 0
@@ -121,9 +121,9 @@ class _IsKnown(Exception):
 def project(books: Books, name: str, content: bytes) -> Projected:
     """Take an object's entries into the books, once.
 
-    Inbox, entries and lines put aside are one transaction. Two projections at once wait for each other on the
-    inbox. The books never change: an entry with different content is put aside. Raises one of UNREADABLE if
-    the object does not match its name.
+    The inbox's row, the entries and the lines put aside are one transaction. Two projections at once wait for
+    each other on the inbox. The books never change: an entry with different content is put aside. Raises one
+    of UNREADABLE if the object does not match its name.
     """
     found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:

@@ -54,10 +54,10 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 
 @dataclass
 class Progress:
-    """A process's knowledge: the books have all objects up to `whole`, and `taken` after it.
+    """A process's knowledge: the books have all objects up to `whole`, and those in `taken` after it.
 
-    `has_seen_all`: the process has asked the books about all objects. Until then, the books may have unknown
-    objects. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
+    `has_seen_all`: the process has asked the books about all objects. Until then, the books may have objects
+    unknown to it. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -89,7 +89,7 @@ class Round:
     has_ended: bool = False
 
     def behind_seconds(self, now: datetime) -> int | None:
-        """Age of the oldest waiting object; 0 without one, None if unknown."""
+        """Age of the oldest waiting object; 0 if none waits, None if unknown."""
         found = [moment for moment in map(_put_at, self.waiting) if moment]
         if not found:
             return 0 if self.has_ended else None
@@ -101,8 +101,8 @@ def catch_up(
 ) -> None:
     """Take waiting objects by name while there is time. `done` is up to date even after an exception.
 
-    Misnamed and refused objects are retried in each round. Raises BooksUnavailable or JournalUnavailable; the
-    next round continues.
+    Objects with a wrong name, and refused objects, are retried in each round. Raises BooksUnavailable or
+    JournalUnavailable; the next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)
@@ -145,7 +145,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """A new process's first position. Ignore future names."""
+    """A new process's first position. Names with a future time are ignored."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None
@@ -153,7 +153,7 @@ def _start(books: Books, now: datetime) -> str:
 
 
 def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
-    """Yield valid names, and leave out invalid names, which would fail the page's query."""
+    """Yield objects with a valid name. The others would fail the page's query, and are left out."""
     for found in page:
         if _put_at(found.name):
             yield found
@@ -163,9 +163,9 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 
 
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
-    """Names unknown to the books.
+    """Return the `names` that the books lack.
 
-    If the query fails, a process that has seen all earlier objects keeps the first name in `waiting`.
+    If the query fails after `progress.has_seen_all`, the first name stays in `done.waiting`.
     """
     if not names:
         return set()
@@ -180,7 +180,7 @@ def _unknown(books: Books, names: list[str], progress: Progress, done: Round) ->
 
 
 def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
-    """Return False if the object is left out."""
+    """Take an object. Return False if it is left out."""
     try:
         one = project(books, found.name, copy.read(found))
     except UNREADABLE as fault:

@@ -31,7 +31,7 @@ def metric_of(name: str, answer: str) -> str:
 def content_of(check: Declared, answer: object, by: str) -> dict[str, str] | None:
     """The evidence of an answer; None if the check waits.
 
-    `by` is "ask" or "callback". Raises CheckUnavailable if the check breaks its own declaration.
+    `by` is "ask" or "callback". Raises CheckUnavailable if the answer breaks the check's declaration.
     """
     match answer:
         case Wait() if check.wait_seconds:

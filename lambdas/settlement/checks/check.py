@@ -39,7 +39,10 @@ class Reply:
 
 
 class Tools(Protocol):
-    """The outside world of a check. Everything ends at the check's deadline, a few seconds away."""
+    """The clock, the HTTP client and the secrets of a check.
+
+    All end at the check's deadline, a few seconds away.
+    """
 
     def now(self) -> datetime: ...
 
@@ -59,7 +62,7 @@ class Approve:
 
 @dataclass(frozen=True)
 class Refuse:
-    """`reason` is one of the check's `refusals`."""
+    """The check refuses. `reason` is one of its `refusals`."""
 
     reason: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Wait:
-    """A signed callback, or the end of the check's time, ends the wait."""
+    """The check waits: until a signed callback, or the end of the check's time."""
 
 
 Answer = Approve | Refuse | Wait

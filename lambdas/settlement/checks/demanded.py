@@ -1,4 +1,4 @@
-"""The checks that a settlement demands: those that the stage had at its claim.
+"""The checks that a settlement demands: the stage's checks at the settlement's claim.
 
 A later change of the stage's checks does not affect the settlement.
 """

@@ -1,4 +1,4 @@
-"""Writes of a check's evidence, and of the wait that may precede it.
+"""Writes of a check's evidence, and of a wait before the evidence.
 
 A wait is a review on the row with the reference `check:NAME`, which no KYC provider can use.
 """
@@ -54,8 +54,8 @@ def begin(
 ) -> Write:
     """Begin a wait.
 
-    A row that waits already is left as it is. The write is refused if one of the `unanswered` checks has
-    answered: a refusal must not wait for another check.
+    A row that waits already is left as it is. If one of the `unanswered` checks has answered, the write is
+    refused: a refusal must not wait for another check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
@@ -67,7 +67,7 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Note an answer without a wait: no wait for its check begins any more.
+    """Note a check's answer. From then on, no wait for this check begins.
 
     The row must still wait for `awaited`, another check, or for nothing.
     """
@@ -93,10 +93,10 @@ def end(
 ) -> Write:
     """End the wait for `awaited` by that check's answer, or by another check's refusal.
 
-    The settlement is due for recovery at once, and gets a full time to settle. No step commits: the other
-    checks and the KYC provider are asked next. `since` is the time of the evidence. A deadline that the
-    request named stays. `waits` counts the ended waits, for the proof; `answered` has the checks for which no
-    wait begins any more.
+    Recovery finds the settlement due at once, and it gets a full time to settle, unless the request named a
+    deadline. No step commits: the other checks and the KYC provider are asked next. `since` is the time of
+    the evidence. `waits` counts the ended waits, for the proof; `answered` has the checks for which no wait
+    begins any more.
     """
     index = keys.in_flight_index(settlement.key, since)
     assignments = (

@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """A refused call reports no capacity units."""
+    """Note a call of DynamoDB. A refused call reports no capacity units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -110,7 +110,7 @@ def _note_error(error: Exception) -> None:
 
 
 def _note_context() -> None:
-    """Runs last: a handler may find a key that its event lacks."""
+    """Note key and execution, last: a handler may find a key that the event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:

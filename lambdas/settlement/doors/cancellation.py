@@ -28,15 +28,15 @@ from settlement.core.model.timestamps import timestamp
 
 
 def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Reject a settlement without a hold. `seen` is the caller's sequence."""
+    """Reject a settlement without a hold. `seen` is the `sequence` that the caller saw."""
     failure = _failure(Step.HOLD, now)
     return forward.reject(settlement, failure, now, seen=seen, on_failure=_refused(settlement, seen))
 
 
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
-    """Move a settlement in review to COMPENSATING, fencing off the verdict; list it for recovery now.
+    """Move a settlement in review to COMPENSATING, and list it for recovery now.
 
-    An earlier deadline would not stop a verdict whose clock is behind.
+    The status fences off the verdict. An earlier deadline would not: a webhook's clock may be behind.
     """
     failure = _failure(Step.VERIFY, now)
     index = keys.in_flight_index(settlement.key, timestamp(now))
@@ -60,7 +60,7 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
 
 def _failure(step: Step, now: datetime) -> dict[str, str]:
-    """The proof compares the failure's time with the row's."""
+    """The failure, with the time. The proof compares it with the row's times."""
     cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
     return {"step": step.value, "error": CANCELLED, "cause": cause}
 

@@ -18,9 +18,9 @@ class Cancel(NamedTuple):
 def parse_cancel(
     key: object, headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig
 ) -> Cancel:
-    """Header names are in lower case. Raises InvalidRequest.
+    """Parse a call. Header names are in lower case. Raises InvalidRequest.
 
-    Only a caller who knows the whole request may cancel: the body repeats it.
+    The body repeats the whole request: only a caller who knows it may cancel.
     """
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must match ^{KEY.pattern}$")

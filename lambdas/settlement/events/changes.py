@@ -55,7 +55,7 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The same on every resend and replay."""
+        """The event's id: the same on every resend and replay."""
         return f"{self.key}:{self.sequence}"
 
 
@@ -82,7 +82,7 @@ def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
 def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
     """The current state, with the latest event's id and sequence.
 
-    A consumer of that event drops the snapshot. Raises MalformedRow.
+    A consumer that has the latest event drops the snapshot. Raises MalformedRow.
     """
     if not state.sequence:
         raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")

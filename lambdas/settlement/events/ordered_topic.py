@@ -19,8 +19,8 @@ _client = LazyClient(
 def publish(events: Sequence[dict[str, Any]]) -> None:
     """Publish events, if the stage has the topic.
 
-    Raises EventsUnavailable at the first failure. One call per event: SNS may accept a batch in part, and a
-    later event must not overtake. The topic drops repeats for five minutes; consumers drop later repeats.
+    Raises EventsUnavailable at the first failure. One call per event: SNS may accept a batch in part, and no
+    event may overtake an earlier one. The topic drops repeats for five minutes; after that, consumers do.
     """
     topic = os.environ.get("ORDERED_TOPIC")
     for event in events if topic else ():

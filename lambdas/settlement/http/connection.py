@@ -46,7 +46,7 @@ class NoAnswer(Exception):
 class Cutoff:
     """Shuts down the connection at an exchange's time limit.
 
-    It holds a duplicate descriptor, as TLS takes over the socket itself.
+    It has its own duplicate of the socket's descriptor, as TLS takes over the socket.
     """
 
     def __init__(self, seconds: Seconds) -> None:
@@ -63,7 +63,7 @@ class Cutoff:
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Raises NoAnswer after the time limit."""
+        """Watch a connection. Raises NoAnswer if the time limit has passed."""
         with self._lock:
             if self.is_over:
                 raise NoAnswer(self.told)
@@ -133,9 +133,9 @@ class Addresses:
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Raises NoAnswer after `seconds`.
+        """Connect to an address. Raises NoAnswer after `seconds`.
 
-        The address that answered last is tried first, the one that failed last at the end.
+        The first try is the address that answered last, the last try the address that failed last.
         """
         self._connected_to = ()
         found = self._look_up(cutoff.seconds_left)
@@ -174,10 +174,10 @@ class Addresses:
 
 
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
-    """The first accepting address, and its connection. Raises OSError without one.
+    """The first address that accepts, and its connection. Raises OSError if none accepts.
 
-    Each attempt begins a pause after the previous one, or when that fails. The pauses take up to half of the
-    time.
+    Each attempt begins a pause after the previous attempt, or when that one fails. All pauses take up to half
+    of the time.
     """
     pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))
     begins_at = time.monotonic()

@@ -27,8 +27,8 @@ failure.
 class Exchanger:
     """For one thread. It keeps its connection.
 
-    The sum of `connect_seconds`, for all addresses, and `read_seconds`, for each silence, bounds an
-    exchange.
+    An exchange lasts at most `connect_seconds` + `read_seconds`. All addresses share `connect_seconds`;
+    `read_seconds` also limits each silence.
     """
 
     def __init__(self, url: str, connect_seconds: int, read_seconds: int) -> None:
@@ -46,7 +46,10 @@ class Exchanger:
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Raises NoAnswer. One time limit: a read timeout bounds only each silence."""
+        """Return status and body.
+
+        Raises NoAnswer after one time limit: a read timeout bounds only each silence.
+        """
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self.renew()
         self._cutoff = cutoff = Cutoff(self.connect_seconds + self.read_seconds)
@@ -82,7 +85,7 @@ class Exchanger:
         return response.status, content
 
     def renew(self) -> None:
-        """It may still carry the rest of a broken answer."""
+        """Drop the connection, which may still carry the rest of a broken answer."""
         self._pool.close()
         self._pool = self._new_pool()
 

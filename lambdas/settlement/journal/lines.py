@@ -69,7 +69,7 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """The immutable attributes, without `but`, in canonical form."""
+    """The immutable attributes, except those in `but`, in canonical form."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
@@ -100,7 +100,7 @@ def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Equal records have equal lines."""
+    """The line of a record. Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))
@@ -112,7 +112,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """The line of a row that a person copied: the stream lost its record."""
+    """The line of a row whose stream record was lost, and which a person copied."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
@@ -134,7 +134,7 @@ def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Whether a line records tampering: the stream's filter drops lawful changes."""
+    """Whether a line records tampering. The stream's filter has dropped lawful changes."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 

@@ -30,7 +30,7 @@ _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """An object, the `version` to read, and the `fault` of its versions."""
+    """An object, the `version` to read, and the `fault`, if it was deleted or put again."""
 
     name: str
     version: str = ""
@@ -55,7 +55,7 @@ class Posted:
 
 
 def before(since: datetime) -> str:
-    """A name before all objects with entries posted since `since`."""
+    """A name that sorts before all objects with entries posted since `since`."""
     return "" if since < _FIRST else f"{seals.OBJECTS}{seals.minute(since - _CLOCKS)}"
 
 
@@ -65,7 +65,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Entries, and an Aside for each malformed entry."""
+    """Read an object's entries, with an Aside for each malformed entry."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]

@@ -28,8 +28,8 @@ _MINUTE = "%Y-%m-%dT%H%M"
 class Seal:
     """Seal of the period from `start` to `end`.
 
-    `objects`: names put in it. `late`: names of the previous period that its seal lacks. `previous`: digest
-    of the previous seal; None in the first.
+    `objects`: names put in the period. `late`: names of the previous period that the previous seal lacks.
+    `previous`: the previous seal's digest; None in the first seal.
     """
 
     start: str
@@ -41,7 +41,7 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """The first seal's name is fixed, so that a second chain cannot begin."""
+        """The seal's name. The first seal's is fixed, so that a second chain cannot begin."""
         return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
 
     @property
@@ -54,14 +54,14 @@ def digest(content: bytes) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """Names of minutes sort by time."""
+    """The minute's name. These names sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """An object's name: its minute, and its content's digest.
+    """An object's name: the minute, and the content's digest.
 
-    Equal content is refused a second time, without a comparison.
+    Equal content in one minute has one name, so a second put is refused.
     """
     return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
 
@@ -88,7 +88,7 @@ def parse(content: bytes) -> Seal:
 def periods(
     newest: Seal | None, first: str | None, now: datetime, *, period: timedelta, grace: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the unsealed periods that ended before the grace, in which calls may still run.
+    """Yield the unsealed periods that ended before the `grace`, in which calls may still put objects.
 
     A chain begins with the period of the `first` object, or with the latest period.
     """

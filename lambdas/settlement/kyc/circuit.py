@@ -56,7 +56,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """Times are in seconds, by the writer's clock."""
+    """The circuit's row. Times are in seconds, by the writer's clock."""
 
     version: int = 0
     state: State = State.CLOSED
@@ -69,7 +69,7 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """A short name: two of 100 payments share it with probability 1 in 800,000."""
+    """A short name of a payment. Two of 100 payments share a name with probability 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
@@ -93,16 +93,16 @@ def after_failure(circuit: Circuit, failing: str, answers: int, now: int, limits
 
 
 def after_answers(circuit: Circuit, answers: int) -> Circuit:
-    """Subtract answers. Failed payments stay known, so that each counts once."""
+    """Subtract answers from the count. Failed payments stay known, so that each counts once."""
     if circuit.state is not State.CLOSED:
         return circuit
     return replace(circuit, count=max(0, circuit.count - min(answers, REPORTED_MAX)))
 
 
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
-    """Whether a payment may be the probe now.
+    """Whether the payment `candidate` may be the probe now.
 
-    A recent failure of the same payment would say nothing about other payments.
+    After a recent failure, the same payment would tell nothing about other payments.
     """
     began = circuit.probed_at if circuit.state is State.HALF_OPEN else circuit.opened_at
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
@@ -137,7 +137,7 @@ def after_probe(
 
 
 def in_time(circuit: Circuit, now: int) -> Circuit:
-    """Replace times that a fast clock wrote: recovery begins now."""
+    """Replace times that are ahead, written by a fast clock: recovery begins now."""
     latest = now + CLOCK_SECONDS_MAX
     opened_at, probed_at = circuit.opened_at, circuit.probed_at
     if circuit.state is State.CLOSED or max(opened_at or 0, probed_at or 0) <= latest:

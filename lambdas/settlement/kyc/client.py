@@ -26,7 +26,7 @@ class Refused:
 
     @property
     def wants_another_key(self) -> bool:
-        """Whether the API key may be the cause."""
+        """Whether a wrong API key may be the cause."""
         return self.http_status in (401, 403)
 
 
@@ -47,8 +47,8 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 class Endpoint:
     """`health_path` may be empty.
 
-    `connect_timeout_seconds` bounds the attempts at all addresses, `read_timeout_seconds` each silence. Their
-    sum bounds the whole exchange, including DNS lookup and TLS handshake.
+    An exchange lasts at most `connect_timeout_seconds` + `read_timeout_seconds`, DNS lookup and TLS handshake
+    included. All addresses share the first; the second also limits each silence.
     """
 
     url: str

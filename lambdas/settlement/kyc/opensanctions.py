@@ -16,7 +16,7 @@ NAME = "opensanctions"
 
 
 def path(dataset: str) -> str:
-    """Each dataset has its own path."""
+    """The path of a dataset."""
     return f"/match/{dataset}"
 
 
@@ -26,9 +26,9 @@ def authorization(api_key: str) -> str:
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """`LegalEntity` covers persons and companies.
+    """The request's body. `LegalEntity` covers persons and companies.
 
-    Raises KycRequestRefused without both names: the key was claimed before the stage required them.
+    Raises KycRequestRefused if a name is missing: the stage may have required names only after the claim.
     """
     if missing := [name for name in NAMES if getattr(settlement, name) is None]:
         raise KycRequestRefused(f"kyc: the provider screens by name; the request has no {', '.join(missing)}")

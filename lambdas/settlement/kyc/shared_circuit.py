@@ -136,7 +136,7 @@ class SharedCircuit:
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Whether the cached circuit was renewed, if DynamoDB answers."""
+        """Apply `decide`. Return whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -247,9 +247,9 @@ def to_row(circuit: Circuit) -> keys.Row:
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """The guarded `ask` may raise KycCircuitOpen.
+    """An `ask` behind the circuit, which may raise KycCircuitOpen.
 
-    `measure` gets the state at each refused and each answered call.
+    `measure` is called with the state at each refused and each answered call.
     """
 
     def ask_guarded(settlement: Settlement, *rest: Any) -> Verdict | Refused:
@@ -284,9 +284,9 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Return the new state.
+    """Make a probe due, and return the new state. Raises ClientError, BotoCoreError.
 
-    Raises ClientError, BotoCoreError. The probe is the health check, if any, else the next payment.
+    The health check, if any, is the probe, else the next payment.
     """
     circuit.make_due()
     if is_healthy:

@@ -21,7 +21,7 @@ _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Id, time and signatures: the part of `verify` without a secret.
+    """Return id, time and signatures: the part of `verify` that needs no secret.
 
     Raises SignatureRefused.
     """

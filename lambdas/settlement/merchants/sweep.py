@@ -1,8 +1,8 @@
-"""Adds releases to a merchant's balance after their commit, each exactly once.
+"""Adds releases to a merchant's balance after the releases' commit, each exactly once.
 
-For each minute and partition of entries, a row has each second's sum that is in the balance (*folded*). A
-sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and several
-sweepers do no harm.
+For each minute and partition of entries, a row has, for each second, the sum already added to the balance
+(*folded*). A sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and
+several sweepers do no harm.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Other entries change the balance at their commit."""
+    """Whether a sweep adds the entry. Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -61,7 +61,7 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """Yield releases. A damaged entry does not block others. `currency` is the merchant's."""
+    """Yield the releases in `currency`, the merchant's. A damaged entry does not block others."""
     for entry in entries:
         if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
@@ -97,9 +97,9 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """Each second's unfolded amount, in minor units.
+    """The amount of each second that is not yet folded, in minor units.
 
-    Folded sums never shrink. Reconciliation finds a second whose entries are smaller.
+    Folded sums never shrink. Reconciliation finds a second whose entries sum to less.
     """
     sums: dict[str, int] = {}
     for entry in filter(is_release, entries):
@@ -112,7 +112,7 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Releases of folded `seconds` with an unreadable entry, which the folded sum may include."""
+    """Yield the releases in those `seconds` with an unreadable entry whose folded sum may include it."""
     folded = found["folded"] if found else {}
     for entry in releases:
         _, second = minute_and_second(entry["posted_at"])
@@ -136,7 +136,10 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """`found` is the row read before the entries. If another sweep changed it, the caller reads again."""
+    """Add the `gains` to the row and the balance.
+
+    `found` is the row read before the entries. If another sweep changed the row, the caller reads again.
+    """
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():
         folded[second] = folded.get(second, 0) + more

@@ -26,7 +26,7 @@ def warn(key: Row, reason: str) -> None:
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
     """Return the amount added, in minor units.
 
-    The balance then has all earlier releases, except unreadable releases: a later sweep adds them once
+    The balance then has all earlier releases, except unreadable ones, which a later sweep adds once they are
     mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the
     minute or account.
     """
@@ -74,8 +74,8 @@ def fold_backlog(
 ) -> tuple[dict[str, int], Span | None]:
     """Return amounts by minute, and the next call's span, or None at the end.
 
-    Each call advances by a span, so repeated calls end. Unreadable rows go to `unreadable` and block no other
-    minute. Raises StoreUnavailable and the account's refusals.
+    Each call advances by at least a span, so repeated calls end. Unreadable rows are passed to `unreadable`
+    and block no other minute. Raises StoreUnavailable and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
@@ -96,8 +96,8 @@ def _spans(
 ) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, by partition, and whether a release is unswept.
 
-    Rows are read page by page, as a history may span years. Minutes' rows and entries may differ in age: only
-    a folded release can be missed.
+    Rows are read page by page, as a history may span years. A minute's row may be read before its entries or
+    after: only a release folded meanwhile can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
@@ -114,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """True for an unreadable row: `fold` reports it."""
+    """Whether a release is unswept. True for an unreadable row, which `fold` reports."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:

@@ -28,10 +28,10 @@ PERSONS_LEAST = 2
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
-    """The digest of a decision, its proposer and the state behind it.
+    """The digest of a decision, its proposer and the settlement's state.
 
-    The decision's write requires that state. `released` distinguishes an escrow before the hold from one
-    after the release, both empty. Checks are left out: a check may be recorded later.
+    The decision's write requires that state. `released` distinguishes the empty escrow before the hold from
+    the empty escrow after the release. Checks are left out: a check may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Persons that a decision needs. Parts count as the whole, as they add up."""
+    """Number of persons that a decision needs. A part counts as the whole: parts add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -69,7 +69,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Raises the decision's refusal if it is not possible now."""
+    """Build a proposal. Raises the decision's refusal if it is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -95,7 +95,7 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """Whether the proposal still fits: settlement and number of persons may have changed."""
+    """Whether the proposal still fits the settlement and the number of persons."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 
@@ -121,7 +121,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raises ResolutionRefused, StepFenced, NotReversible or PartRefused."""
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order does not fit."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -144,7 +144,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """The latest proposal if it is the named one. Raises ProposalRefused."""
+    """Return the latest proposal if it is the one that `named` names. Raises ProposalRefused."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
@@ -156,7 +156,7 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raises ProposalRefused for another amount."""
+    """Raise ProposalRefused if the person was shown another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 

@@ -107,7 +107,7 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Carry out one person's order that needs several persons.
+        """Carry out, for one person, an order that needs several persons.
 
         Everybody is paged first. Raises PageUnavailable and the order's refusals.
         """
@@ -134,7 +134,7 @@ class FourEyes:
         return Proposal.from_row(row) if row else None
 
     def _is_older(self, latest: Proposal) -> bool:
-        """Whether an open proposal's row lacks a recorded move, as after a restore.
+        """Whether an open proposal's row lacks a move that is on record, as after a restore.
 
         The second read excludes a move that commits meanwhile.
         """
@@ -148,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """The first free proposal number: a row may be lost, but its evidence is not."""
+        """The first free proposal number, by the evidence, which is never lost, unlike a row."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

@@ -134,7 +134,7 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """One transaction moves the money: nothing is left to resume. A merchant's release is swept first."""
+        """Reverse a part in one transaction: nothing is left to resume. A merchant is swept first."""
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -153,7 +153,7 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Have a settlement recovered. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
         The order is not recorded: the schedule would do the same within minutes.
         """
@@ -185,7 +185,7 @@ class Orders:
         return found or dict(transaction.gate.parameters["Item"]), found is None
 
     def state_of(self, key: str) -> SettlementState:
-        """Raises SettlementNotFound, and MalformedRow if no decision may rest on the row."""
+        """Raises SettlementNotFound, and MalformedRow for a row on which no decision may rest."""
         state = self.store.settlement(key)
         if state is None:
             raise SettlementNotFound("key: no request has claimed it")

@@ -58,8 +58,8 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """Build a move's evidence.
 
-    The proposal's row detects a replay. If the evidence exists, the row is lost or outdated: the move is
-    refused.
+    The proposal's row detects a replay. If only the evidence exists, the row is lost or outdated, and the
+    move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {
@@ -76,7 +76,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """The decision's evidence shows whether the last approval is a replay."""
+        """Whether an approval is a replay. The last approval's replay shows in the decision's evidence."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

@@ -45,8 +45,8 @@ class PartialReversal(Order):
 class Named:
     """A proposal as a person names it.
 
-    An approval repeats the number of the case or part, and the amount, a decimal string; otherwise they are
-    None.
+    An approval repeats the number of the case or part, and the amount, a decimal string. A withdrawal leaves
+    them None.
     """
 
     decision: str

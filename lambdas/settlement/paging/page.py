@@ -38,9 +38,9 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """An unknown event pages as well.
+    """The page about an event. An unknown event pages as well.
 
-    Names, causes and reasons are other people's text: each stays on its line.
+    Names, causes and reasons are other people's text: each is confined to one line.
     """
     kind, detail = str(event.get("detail-type")), event.get("detail")
     content: Mapping[str, Any] = detail if isinstance(detail, dict) else {}

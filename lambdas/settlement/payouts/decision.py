@@ -26,7 +26,10 @@ AGAINST = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """`digest`: of the shown payout. `contradicts`: the bank's own word."""
+    """A person's decision on a payout. `digest`: of the payout as shown.
+
+    `contradicts`: the person knows that the decision contradicts the bank.
+    """
 
     key: str
     case: int
@@ -59,7 +62,7 @@ def parse_decision(raw: object) -> Decision:
 
 
 def ensure_fits(state: State, order: Decision, caller: Caller) -> bool:
-    """Whether another person has decided the same. Raises ResolutionRefused."""
+    """Return whether another person has proposed the same decision. Raises ResolutionRefused."""
     if state.status is not Status.LIMBO:
         raise ResolutionRefused(f"decide: {state.key} is {state.status}, not in LIMBO")
     if order.case != state.cases:

@@ -33,7 +33,10 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`money` maps each legal state to the entry's debit and credit, if any."""
+    """The status after a move (`to`).
+
+    `money` maps each status that allows the move to the debit and the credit of the move's entry, if any.
+    """
 
     to: Status
     money: Mapping[Status, tuple[Place, Place] | None]
@@ -78,7 +81,10 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
 
 
 def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer | None:
-    """Raises PayoutFenced. `to_suspense`: the account does not take it."""
+    """The money that `move` transfers, if any.
+
+    With `to_suspense`, a credit that the account does not take goes to suspense. Raises PayoutFenced.
+    """
     moved = _legal(state, move).money[state.status]
     if moved is None:
         return None
@@ -96,7 +102,7 @@ def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer
 
 
 def after(state: State, move: Move, now: datetime, *, trouble: str | None = None, **noted: Any) -> State:
-    """The next row, with attributes `noted`. `trouble` opens a case. Raises PayoutFenced."""
+    """The state after `move`, with the changes `noted`. With `trouble`, a case opens. Raises PayoutFenced."""
     moment = timestamp(now)
     changed: dict[str, Any] = {
         "status": _legal(state, move).to,

@@ -1,4 +1,4 @@
-"""A bank that keeps docs/contracts/bank.openapi.yaml. Other answers tell nothing."""
+"""A bank that keeps docs/contracts/bank.openapi.yaml. Any other answer counts as unknown."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _TOLD = (*_TAKEN, Word.REFUSED, Word.RETURNED)
 
 
 class OverHttp:
-    """For one thread. `currencies`: accepted ones, with exponents. Raises ValueError for long timeouts."""
+    """For one thread. `currencies` maps accepted codes to exponents. Raises ValueError for long timeouts."""
 
     def __init__(
         self, exchanger: Exchanger, declared: Declared, currencies: Mapping[str, int], token: str
@@ -84,7 +84,7 @@ class OverHttp:
         return Found(word, reason)
 
     def _ask(self, method: str, path: str, state: State, body: bytes | None) -> tuple[int, dict[str, Any]]:
-        """Status and object of an answer; 0 without a sound one."""
+        """Return an answer's status and JSON object; status 0 without a valid answer."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",

@@ -54,7 +54,7 @@ class Word(StrEnum):
 
 
 def reference_of(key: str) -> str:
-    """A function of the key alone, for ever."""
+    """The reference at the bank: it depends on the key alone, for ever."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
     return base64.b32encode(digest).decode()[:REFERENCE_LENGTH]
 
@@ -86,10 +86,11 @@ class Payout:
 class State:
     """A payout's row. Times are UTC timestamps, as stored.
 
-    `iban` and `holder` are copied, so the row alone is sent. `sequence` counts and fences moves. `attempts`
-    counts sends; `sent_sha256` is of the exact bytes. `asked_from`: persons said "ask again". `said` is the
-    bank's last word. `listed_at` is the next look, or the start of a case; None at rest. `trouble` opens the
-    latest of `cases`. Lines are identities. `proposed` is one person's decision, `decided` that of two.
+    `iban` and `holder` are copies: a send needs only the row. `sequence` counts and fences moves. `attempts`
+    counts sends; `sent_sha256` is the digest of the bytes sent. `asked_from`: when persons decided "ask
+    again". `said` is the bank's last word. `listed_at` is the next look, or the start of a case; None at
+    rest. `trouble` is the reason of the open case; `cases` counts cases. `debit_line` and `return_line` are
+    identities. `proposed` is one person's decision, `decided` that of two.
     """
 
     payout: Payout
@@ -126,7 +127,7 @@ class State:
 
     @property
     def lacks_return(self) -> bool:
-        """Whether a statement has its debit alone."""
+        """Whether a returned payout's debit is on a statement, and its return is not."""
         return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
 
     @property
@@ -135,7 +136,7 @@ class State:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what a person is shown."""
+        """SHA-256 of the payout as a person is shown it."""
         shown = {name: value for name, value in self.to_row().items() if name not in _NOT_SHOWN}
         return hash_of(shown)
 

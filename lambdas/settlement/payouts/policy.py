@@ -72,7 +72,7 @@ def _settling(state: State, now: datetime) -> Act:
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
-    """Whether the bank still knows the first send's key, and no person has heard of the payout."""
+    """Whether the bank still knows the key of the first send, before persons are asked."""
     known_until = _at(state.first_sent_at) + timedelta(seconds=bank.window_seconds)
     asked_until = _at(state.asked_from or state.first_sent_at) + ASKED_FOR
     return now <= min(known_until, asked_until) - WINDOW_MARGIN
@@ -88,7 +88,7 @@ def is_asked_out(state: State, now: datetime) -> bool:
 
 
 def next_look(state: State, now: datetime) -> datetime:
-    """As long from now as it has waited, between bounds."""
+    """When to look next: after as long as the payout has waited, between bounds."""
     if state.status is Status.SENDING:
         return _at(state.sent_at) + ANSWER_WITHIN
     if state.status is Status.RETURNED:

@@ -11,9 +11,10 @@ WINDOW_SECONDS_MAX = 400 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """`window_seconds`: how long the bank knows a key, from its first use; 0 for no promise.
+    """A bank's declaration. Raises ValueError.
 
-    `refusals`: all reasons for which it never pays. Raises ValueError.
+    `window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise. `refusals`:
+    all reasons for which the bank never pays.
     """
 
     name: str
@@ -38,21 +39,21 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """`reason` is one of the declared refusals."""
+    """The bank never pays. `reason` is one of the declared refusals."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """No answer, or one that tells nothing."""
+    """The bank gave no answer, or an answer that tells nothing."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Found:
-    """`word` is neither NEVER_SEEN nor UNKNOWN."""
+    """The bank knows the payout. `word` is neither NEVER_SEEN nor UNKNOWN."""
 
     word: Word
     reason: str = ""
@@ -65,24 +66,24 @@ class NeverSeen:
 
 @dataclass(frozen=True)
 class Hint:
-    """An event: it proves nothing, and makes the machine ask."""
+    """A bank's event. It proves nothing: the bank is asked."""
 
     reference: str
 
 
 class NotSendable(Exception):
-    """Nothing was sent: the bank cannot take this now, or ever."""
+    """Nothing was sent: the bank cannot take this payout now, or ever."""
 
 
 class MalformedEvent(ValueError):
-    """It names no payout."""
+    """The event names no payout."""
 
 
 class Bank(Protocol):
     declared: Declared
 
     def request(self, state: State) -> bytes:
-        """The exact bytes: the same for ever. Raises NotSendable."""
+        """The bytes to send: the same for ever. Raises NotSendable."""
         ...
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
@@ -90,7 +91,7 @@ class Bank(Protocol):
         ...
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
-        """Ask by the reference. Raises nothing."""
+        """Ask by the payout's reference. Raises nothing."""
         ...
 
     def parse_event(self, event: bytes) -> Hint:

@@ -1,4 +1,4 @@
-"""An update of a payout sets the difference of two states, fenced by `sequence`."""
+"""Writes of a payout. An update sets the difference of two states, fenced by `sequence`."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -47,9 +47,9 @@ _DAY = len("2026-11-29")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Most of a payout, and of an account's UTC day, in minor units; an absent currency is not paid.
+    """Maximum of a payout, and of an account's UTC day, in minor units. Other currencies are not paid.
 
-    `rest_seconds`: until a confirmed destination is payable.
+    `rest_seconds`: from a destination's confirmation until it is payable.
     """
 
     payout: dict[str, int] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def note(before: State, after: State, what: str) -> tuple[Write, ...]:
 
 
 def fenced(before: State, after: State, step: str) -> OnFailure:
-    """A send is never a replay: both callers would send."""
+    """Explain a fenced move. A send is never a replay: both callers would send."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found is None:
@@ -195,7 +195,7 @@ def _debit(payout: Payout) -> Write:
 
 
 def _credit(payout: Payout, *, is_return: bool) -> Write:
-    """A refusal goes back even to a closed account, as a reversal does."""
+    """Credit the customer. A refused payout goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal(PARTY, payout.currency, state):

@@ -56,7 +56,7 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """An entry between `account` and a settlement's escrow, or of a deposit or withdrawal.
+    """An entry of `account`. The other side is a settlement's escrow; of a deposit or withdrawal, the bank.
 
     `key` is the key of the settlement, or of the order.
     """
@@ -72,7 +72,7 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """Change of the account's balance; the escrow's is opposite."""
+        """Change of the account's balance. The escrow changes by the same amount, with the other sign."""
         return self.amount if self.side == "credit" else -self.amount
 
 
@@ -104,7 +104,7 @@ class WaitingFacts(NamedTuple):
 
 
 class ProposalFacts(NamedTuple):
-    """`number` counts all of a settlement's proposals."""
+    """The latest proposal. `number` counts all proposals of the settlement."""
 
     key: str
     number: int
@@ -134,7 +134,7 @@ class OrderFacts(NamedTuple):
 class MatchFacts(NamedTuple):
     """A match of a bank's line and an order.
 
-    `key` is the order's. `teller`: whose row this is, the line's or the order's.
+    `key` is the order's. `teller` tells whose row gave this fact: the line's or the order's.
     """
 
     account: str
@@ -169,7 +169,7 @@ class CaseFacts(NamedTuple):
 class SweepFacts(NamedTuple):
     """A change of a merchant's unswept amount: releases add, sweeps subtract.
 
-    `second` is a partition of the merchant's entries, and a second in it.
+    `second` names a partition of the merchant's entries, and a second.
     """
 
     account: str
@@ -178,9 +178,9 @@ class SweepFacts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A merchant's unswept amount, and the first second with too much folded.
+    """A merchant's unswept amount, and the first second (`above`) in which more was folded than received.
 
-    `old` and `old_above` cover only seconds whose entries may have expired.
+    `old` and `old_above` are the same, but only over seconds whose entries may have expired.
     """
 
     unswept: int = 0
@@ -203,7 +203,7 @@ class BalanceFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """One merchant's facts come second by second.
+    """Sum one merchant's changes, which must come second by second.
 
     Entries from before `kept_from`, a full minute, may have expired.
     """
@@ -221,7 +221,7 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Compare a partition's second with a full minute. No second precedes an empty minute."""
+    """Whether a partition's `second` is before the minute `kept_from`. None is, if `kept_from` is empty."""
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 

@@ -53,11 +53,11 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """A row, None if missing or malformed, that differs from its entries.
+    """A row that differs from its entries. The row is None if missing or malformed.
 
     `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
-    entries by currency, and `cases` that block it. Entries may have expired by the `retention`; `old` sums an
-    account's.
+    entries by currency, and `cases` that block it. By the `retention`, entries may have expired; `old` has
+    their sums for an account.
     """
 
     key: Row
@@ -78,10 +78,10 @@ class Difference:
 class Findings:
     """Sums of the rows, and their faults.
 
-    `totals`: minor units per currency, by kind of account. `in_flight`: rows that agreed at a second look.
-    `unproven`: rows that moved during every look or were not judged. `unswept`: amount and currency by
-    merchant. `ahead`: settlements listed too far ahead. `entries` includes evidence. `cut_off`: why the
-    judgement is incomplete, without names or amounts.
+    `totals`: minor units per currency, by kind of account. `in_flight`: number of rows that agreed at a
+    second look. `unproven`: rows that moved during every look or were not judged. `unswept`: amount and
+    currency by merchant. `ahead`: settlements listed too far ahead. `entries` includes evidence. `cut_off`:
+    why the judgement is incomplete, without names or amounts.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))

@@ -15,9 +15,10 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read a settlement's evidence, its possible entries, and the entries in `seen`.
+    """Read a settlement's evidence and entries.
 
-    Raises MalformedRow.
+    Entries are read if the row or the evidence implies them, or `seen` names them; not all may exist. Raises
+    MalformedRow.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -60,7 +60,7 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """Compare proposals' evidence with the latest proposal's row: a transaction writes both."""
+    """Compare proposals' evidence with the latest proposal's row. One transaction writes both."""
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
     for move in sorted(moves):
@@ -82,9 +82,10 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A provider's evidence may lack a verdict on the row, if its function died or was fenced off first.
+    """Compare verdict and evidence.
 
-    A webhook's evidence is written with the verdict.
+    A provider's evidence may exist without a verdict on the row, if the function died or was fenced off
+    between the writes. A webhook's evidence is written with the verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -98,7 +99,7 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """All checks approve before the provider does; a callback's answer and an ended wait have evidence."""
+    """All checks approve before the provider. A callback's answer, and the end of a wait, leave evidence."""
     said = {step.removeprefix(CHECK): one.decision for step, one in facts.items() if step.startswith(CHECK)}
     demanded, answered = row.checks.split(), row.answered.split()
     if row.verdict == _APPROVED:
@@ -173,7 +174,7 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A proposal's row is unsigned, so a writer of the table can forge a proposal."""
+    """Find the proposal behind each decision: proposals' rows are unsigned, and could be forged."""
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
         if one.persons and is_decision and not _is_agreed(one, facts):
@@ -181,7 +182,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Whether a proposal, not withdrawn and not too old, has all approvals but the last."""
+    """Whether a proposal on record, not withdrawn and not too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)
@@ -195,7 +196,7 @@ def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> b
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
-    """Compare the steps with 1 to `length`, which may be forged and huge."""
+    """Whether the steps are numbered from 1 to `length`, which may be forged and huge."""
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 

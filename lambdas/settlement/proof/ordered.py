@@ -42,7 +42,7 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
 
 
 def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts]) -> Iterator[str]:
-    """A match has two rows, and an order that agrees with the bank's line."""
+    """Each match needs both its rows, and an order that agrees with the bank's line."""
     known = {one.key: one for one in orders}
     rows_of: dict[MatchFacts, list[str]] = {}
     for one in matches:
@@ -56,7 +56,7 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Freezes and unfreezes alternate, but clocks may disagree: compare only counts."""
+    """Compare only counts: freezes and unfreezes alternate, but clocks may disagree."""
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

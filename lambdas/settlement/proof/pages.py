@@ -89,7 +89,7 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Wait up to five seconds: no payment waits for a scan."""
+    """Wait up to five seconds. No payment waits for a scan."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 
@@ -137,7 +137,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """An int, or a Decimal so that the proof can report its row."""
+    """An int, or else a Decimal, so that the proof can report the row."""
     try:
         return int(text)
     except ValueError:

@@ -30,9 +30,9 @@ Read = Callable[[Row, Findings, Spool], str | None]
 
 
 class Stage(NamedTuple):
-    """A field of None disables its check.
+    """The stage's rules. A rule of None is not checked.
 
-    The index lists no settlement after `listed_until`, or `reviews_until` if in review.
+    The index lists no settlement after `listed_until`; in review, none after `reviews_until`.
     """
 
     currencies: Collection[str] | None = None
@@ -93,10 +93,10 @@ def judge(
     watch: Watch,
     retention: Retention = KEEPS_ALL,
 ) -> None:
-    """Judge all facts.
+    """Judge all facts. Raises CutOff.
 
-    Raises CutOff. Entries that may have expired are summed here, existing or not, so expiry during the scan
-    does not matter.
+    Entries that may have expired are summed here, whether they still exist or not: expiry during the scan
+    changes nothing.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):
@@ -281,7 +281,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Record the verdict. Raises CutOff."""
+    """Look again, and record the verdict in `findings`. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

@@ -28,9 +28,10 @@ class Retention(NamedTuple):
 
 
 class Old(NamedTuple):
-    """Sums of an account's entries that may have expired, by currency.
+    """Sums, by currency, of an account's entries that may have expired.
 
-    For a merchant: the `unswept` amount, and the first second with too much folded (`above`).
+    For a merchant, also the `unswept` amount, and the first second (`above`) in which more was folded than
+    received.
     """
 
     sums: Mapping[str, int] = {}

@@ -139,7 +139,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Orders are listed at their time; other evidence is not listed."""
+    """Require that an order is listed at its time, and other evidence not at all."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -148,7 +148,7 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """The digests of all persons but the last, who decides; empty for one person.
+    """The digests of all persons but the last, who decides. Empty if one person decides alone.
 
     Raises MalformedRow if one person counts twice.
     """
@@ -343,7 +343,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """Folded sums by second, as negative changes."""
+    """The sums folded in each second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):

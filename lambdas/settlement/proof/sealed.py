@@ -32,7 +32,7 @@ _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
 class _Bounds(NamedTuple):
-    """Times between which a row must be sealed, and the latest plausible time."""
+    """Times: a row from `begin` to `end` must be sealed, and none is later than `ahead`."""
 
     begin: str
     end: str
@@ -44,7 +44,7 @@ class SealedFindings:
     """Result of the comparison.
 
     `young`: rows and objects that no seal can cover yet. `before`: rows older than the journal. `restored`:
-    rows changed, and changed back. `expired`: expired entries confirmed by their settlement's row.
+    rows changed, then changed back. `expired`: expired entries that their settlement's row confirms.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -212,7 +212,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Whether the journal lacks a row that is old enough."""
+    """Judge a row. Return whether the journal lacks the row, although it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]
@@ -268,7 +268,7 @@ def _judge_missing(
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Whether a settlement's change was undone: its status can follow, without a later payment.
+    """Whether a settlement's change was undone: the status can follow, and nothing was paid later.
 
     The proof has compared `paid_at` with signed entries.
     """

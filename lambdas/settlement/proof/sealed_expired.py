@@ -1,4 +1,4 @@
-"""Expired entries, each implied by a slot of a settlement's row.
+"""Expired entries. Each is implied by a slot of a settlement's row.
 
 No signed entry proves the slot any more; the journal does.
 """

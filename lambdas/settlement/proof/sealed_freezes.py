@@ -1,7 +1,7 @@
 """Debits of a frozen or closed account, by the times of the table's stream.
 
-A writer of the table can remove `frozen_at`, have a payment held, and restore it: the rows then agree. Only
-the stream has one clock.
+A writer of the table can remove `frozen_at`, let a payment be held, and restore `frozen_at`: the rows then
+agree. Only the stream's times are of one clock.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ _STOPPED_BY: Mapping[str, Collection[str]] = {
 
 
 class Freezes:
-    """Memory grows only with the orders that freeze, unfreeze or close."""
+    """Times of the orders that freeze, unfreeze or close. Only these orders take memory."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -41,7 +41,10 @@ class Freezes:
             self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
 
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
-        """An entry at `until` or later is not judged: the freeze's end may be missing."""
+        """The order that should have stopped an entry, or None.
+
+        An entry at `until` or later is not judged: the order that ends the freeze may be missing.
+        """
         account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
         step = told[0].sk.partition("#")[2].partition(":")[2]
         puts = [int(one.at) for one in told if one.event == "INSERT"]

@@ -23,10 +23,10 @@ _BATCH = 1_000
 class Told(NamedTuple):
     """A statement about a row, by the table (`event` is `ROW`) or a line of the journal.
 
-    `before` is the digest before a change. `status` and `paid_at` are a settlement's, for a change from
-    before it. An entry that may have expired has its line and a `SLOT` of its settlement's row, both with its
-    `content` digest; a write-off marks the entry that it replaces as `COVERED`. `worded` also covers a
-    settlement's words; earlier releases lack it.
+    `before` is the digest before a change. `status` and `paid_at` are a settlement's, before the change. An
+    entry that may have expired has a line and a `SLOT` from its settlement's row, both with the `content`
+    digest; a write-off marks the entry that it replaces as `COVERED`. `worded` also covers a settlement's
+    words; earlier releases lack it.
     """
 
     pk: str
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Named(NamedTuple):
-    """An object that was found (`seal` is None), or that a seal lists."""
+    """An object that was found (`seal` is None), or is listed by a `seal`."""
 
     name: str
     seal: str | None

@@ -39,7 +39,7 @@ _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look until the row and the rows that explain it are known at one instant.
+    """Look until the row, and the rows that explain it, are known at one instant.
 
     `began` is the scan's start.
     """
@@ -55,9 +55,9 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Slots are written once, so an unchanged row has not moved.
+    """Look again at a settlement. Slots are written once, so an unchanged row has not moved.
 
-    Proposals move separately: their row must be unchanged too.
+    The proposal's row moves separately, and must be unchanged too.
     """
     key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):
@@ -81,10 +81,10 @@ def _settlement(store: Store, difference: Difference) -> Look:
 
 
 def _account(store: Store, difference: Difference) -> Look:
-    """Read a longer tail of the statement after each difference.
+    """Look again at an account. After each difference, read a longer tail of the statement.
 
-    If nothing was added before the tail, all entries are known: the difference is a fault. Entries that may
-    have expired keep the scan's sums.
+    If nothing was added before the tail, all entries are known, and the difference is a fault. Entries that
+    may have expired keep the scan's sums.
     """
     account, old = keys.subject(difference.key)[1], difference.old
     for length in TAILS:
@@ -121,9 +121,9 @@ def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> boo
 def _cases(store: WatchedStore, difference: Difference) -> Look:
     """Compare the count of open cases with the settlements' rows.
 
-    The scan has older cases, the index newer cases. The rows must be equal before and after the count is
-    read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above the cases
-    is a fault only after all looks. A count below is a fault at once: an unknown case only adds.
+    The scan has older cases, the index newer cases. The settlements' rows must be equal before and after the
+    count is read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above
+    the cases is a fault only after all looks. A count below is a fault at once: unknown cases would only add.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -154,10 +154,10 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Orders and entries never change, so the scan's copies remain valid.
+    """Look again at the orders. Orders and entries never change, so the scan's copies remain valid.
 
-    An order is found only by key, and the row names only the last order. So several orders since the scan
-    began may leave the account unproven until the next scan.
+    An order is found only by key, and the account's row names only the last order. So several orders since
+    the scan began may leave the account unproven until the next scan.
     """
     row = store.read(difference.key)
     if row is None:
@@ -182,7 +182,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 
 
 def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
-    """Read both rows of each match: one transaction puts them, perhaps between the scan's looks."""
+    """Read both rows of each match. One transaction puts both, perhaps while the scan is between them."""
     named = [*difference.matches]
     lines, orders = {one.line for one in named}, {one.key for one in named}
     found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])

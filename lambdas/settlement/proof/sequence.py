@@ -1,4 +1,4 @@
-"""A settlement's event number, and the events on its row.
+"""A settlement's event number, and the events shown by its row.
 
 Some events leave no trace: a review that ended, a claim in the millisecond of the hold, and whether an
 earlier write-off covers a step. So the number has bounds.

@@ -1,4 +1,4 @@
-"""A settlement's row: no second look can resolve its contradictions."""
+"""A settlement's row by itself. A second look cannot resolve its contradictions."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -156,7 +156,7 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
 
 
 def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Only a finished settlement may have erased names."""
+    """Compare the content with its hash. Only a finished settlement may have erased names."""
     if NAMES_ERASED not in row:
         if hash_of(_content(row, facts)) != facts.request_hash:
             yield "its content is not that of its request_hash"
@@ -168,7 +168,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare only times of one clock: a write's, and its condition's."""
+    """Compare times of one clock only: of a write, and of the write's condition."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -199,8 +199,8 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    The latest decision, a cancellation (its cause ends with the time), or the review's end, fixed at its
-    beginning.
+    That event is the latest decision, a cancellation (its cause ends with the time), or the end of a review,
+    fixed when the review began.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):
@@ -225,7 +225,7 @@ def _is_cancelled(row: Row) -> bool:
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """The time, the last word of its cause."""
+    """The cancellation's time, the last word of the cause."""
     return failure["cause"].rpartition(" ")[2]
 
 

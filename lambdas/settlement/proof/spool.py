@@ -112,8 +112,8 @@ class Account:
     """An account's facts.
 
     `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
-    `external`: entries of deposits and withdrawals. `matches`: its orders' matches with a bank's lines.
-    `old`: sums whose entries may have expired.
+    `external`: entries of deposits and withdrawals. `matches`: matches of the account's orders with a bank's
+    lines. `old`: sums of entries that may have expired.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Account:
 
 
 class Spool:
-    """A private database for one reconciliation. `changes` is the kind of its sums."""
+    """A private database for one reconciliation. `changes` is the kind of fact for sums."""
 
     def __init__(self, changes: type[Change | OldChange] = Change) -> None:
         self._changes = changes
@@ -255,7 +255,10 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice: its sums are wrong. Equal facts come from one row."""
+    """Raise CutOff if the scan met a row twice: the scan's sums are then wrong.
+
+    Two equal facts mean one row, met twice.
+    """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
 

@@ -71,7 +71,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Compare counts: entries are only added."""
+        """Whether nothing was added. Counts suffice: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -81,7 +81,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement before its tail, and the tail's first sort key in each partition."""
+    """The sums `before` a statement's tail, and each partition's first sort key in the tail."""
 
     before: Tally
     tails: dict[str, str]
@@ -96,7 +96,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Read sweeps first, so that the entries include all folded entries."""
+        """Read the tail. Sweeps come first, so that the entries include all folded entries."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
@@ -104,7 +104,7 @@ class Statement:
 
 
 def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
-    """Read a statement without the last `tail` rows of each partition (None: all)."""
+    """Read a statement's sums without the last `tail` rows of each partition (None: all)."""
     before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
     sweeps = [keys.swept(partition, "")["pk"] for partition in partitions]
@@ -114,7 +114,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """The last rows' first sort key, "" if these are all."""
+    """Add all rows but the last `tail`, and return those rows' first sort key; "" if no row is left."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

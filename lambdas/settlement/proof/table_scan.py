@@ -37,10 +37,10 @@ REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
-    """A watch that ends a reconciliation when less than the reserved time is left.
+    """A watch that ends a reconciliation when less than `reserved_ms` is left.
 
-    Second looks share half of the rest, and each may take a quarter of their remaining time: hot accounts
-    leave time for others.
+    Second looks share half of the rest. Each may take a quarter of what remains of that half: a hot account
+    leaves time for others.
     """
     for_looks = began = latest = -1
 
@@ -69,9 +69,9 @@ def check(
     row_keys: RowKeys | None = None,
     shortest_retention_days: int | None = None,
 ) -> Findings:
-    """If DynamoDB stops answering, the table is unproven.
+    """Prove the table. If DynamoDB stops answering, the table is unproven.
 
-    A currency outside `currencies` or a signature by none of the `row_keys` is a fault; None disables a
+    A currency outside `currencies`, or a signature by none of the `row_keys`, is a fault; None disables the
     check. A settlement listed too far ahead is no fault.
     """
     began = datetime.now(UTC)
@@ -103,7 +103,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Raises CutOff."""
+    """Look again at a difference. Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)
@@ -112,7 +112,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """`currencies` maps codes to exponents. `signatures`: whether judged."""
+    """The findings as JSON. `currencies` maps codes to exponents. `signatures`: whether they were judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

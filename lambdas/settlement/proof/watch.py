@@ -21,20 +21,20 @@ class CutOff(Exception):
 
 
 class TooLong(CutOff):
-    """Ends one second look; the reconciliation goes on."""
+    """Ends a single second look (a re-check of one difference). The reconciliation goes on."""
 
 
 def looking_again(kind: str) -> str:
-    """A second look's phase. Its items are rows."""
+    """The name of a second look's phase, whose items are rows of a kind."""
     return f"{LOOKING} {kind}"
 
 
 def unwatched(phase: str, done: int) -> None:
-    """Never end a reconciliation early."""
+    """A watch that never ends a reconciliation early."""
 
 
 def watched(items: Iterable[_Item], phase: str, watch: Watch) -> Iterator[_Item]:
-    """Pass items on, and report their number. Raises CutOff."""
+    """Yield the items, and report to `watch` how many were yielded. Raises CutOff."""
     done = 0
     watch(phase, done)
     for done, item in enumerate(items, start=1):

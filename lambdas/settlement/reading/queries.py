@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """A position within the query: DynamoDB refuses other starts."""
+    """A place within the query's part of the index: DynamoDB refuses other starts."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -248,10 +248,9 @@ def _of_journal(since: str) -> list[str]:
 
 
 def _cursor(query: list[str], *position: object) -> str:
-    """A position, and the digest of its query.
+    """A cursor: a position, and the digest of its query.
 
-    A cursor gives no rights: each page repeats the query, so a forged cursor can only begin the same page
-    elsewhere.
+    A cursor gives no rights: each page repeats the query, so a forged cursor only begins the page elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")

@@ -27,12 +27,12 @@ _SLACK = timedelta(days=1)
 
 
 def gone_until(now: datetime) -> datetime:
-    """The full minute up to which entries may have expired, for a scan that begins now."""
+    """The full minute up to which entries may have expired, in a scan that begins now."""
     return (now + _SLACK).replace(second=0, microsecond=0)
 
 
 def kept_from(now: datetime, days: int) -> str:
-    """Entries are kept since this time; `days` is the shortest retention."""
+    """The time since which all entries exist. `days` is the shortest retention."""
     return timestamp(gone_until(now) - timedelta(days=days))
 
 
@@ -41,14 +41,14 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """Unchanged if the row stays."""
+    """The row with its expiry. A row that stays is unchanged."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}
 
 
 def may_expire(row: Row, least_days: int | None) -> bool:
-    """Valid are whole days after posting, at least the shortest retention."""
+    """Whether the expiry is valid: whole days after posting, and at least the shortest retention."""
     expires, posted_at, step = row.get(EXPIRES), row.get("posted_at"), row.get("step")
     if not (type(expires) is int and isinstance(posted_at, str) and isinstance(step, str)):
         return False

@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Credit the payer despite closure or highest balance: the money was the payer's."""
+    """Credit the payer, even if closed or above the highest balance: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
@@ -105,9 +105,9 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def block(account: str) -> Write:
-    """Count a case that blocks new holds.
+    """Count a case on its account, which blocks new holds.
 
-    The settlement's row, in the same transaction, makes the count happen once.
+    The transaction with the settlement's row makes the count happen once.
     """
     return update(
         keys.account(account),

@@ -63,7 +63,7 @@ def status_is(status: Status) -> Condition:
 
 
 def status_as_expected(expected: Status) -> Condition:
-    """Require the status that the order names."""
+    """Require the status `expected`, which the order names."""
     return Condition("#status = :expected_status", {":expected_status": expected})
 
 
@@ -76,7 +76,7 @@ def owner_is(execution: str) -> Condition:
 
 
 def is_still_of(owner: str) -> Condition:
-    """Fencing token: the owner that was read. A compensation takes over without a new epoch."""
+    """Require the owner that was read (a fencing token). A compensation takes over without a new epoch."""
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
 
@@ -85,7 +85,7 @@ def case_unchanged(resolutions: int) -> Condition:
 
 
 def parts_are(parts: int) -> Condition:
-    """Require `parts`, in either row layout: a migration may intervene."""
+    """Require `parts` reversals in part, in either row layout: a migration may intervene."""
     either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
     return Condition(either, {":earlier_parts": parts})
 
@@ -100,7 +100,7 @@ def no_later_case(number: int) -> Condition:
 
 
 def digest_is(digest: str) -> Condition:
-    """Require the digest of proposal and settlement that the person saw."""
+    """Require the digest, shown to the person, of proposal and settlement."""
     return Condition("seen = :digest", {":digest": digest})
 
 
@@ -117,7 +117,7 @@ def still_valid(now: datetime) -> Condition:
 
 
 def replaces(number: int) -> Condition:
-    """The latest proposal, found void or closed, has this number."""
+    """Require that the latest proposal, found void or closed, has this number."""
     return Condition("proposal_number = :number", {":number": number})
 
 
@@ -138,7 +138,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Steps up to the release require this, never later steps."""
+    """Require a deadline after `now`. Only the steps up to the release do."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -147,7 +147,7 @@ def committed(step: Step) -> Condition:
 
 
 def not_committed(step: Step) -> Condition:
-    """Each slot is written once."""
+    """Require that `step` has not committed: each slot is written once."""
     return Condition(f"attribute_not_exists({step.slot})")
 
 
@@ -156,7 +156,7 @@ def not_reversed(step: Step) -> Condition:
 
 
 def is_undone(step: Step) -> Condition:
-    """`step` never committed, or is reversed or covered by a write-off."""
+    """Require that `step` never committed, or was reversed or written off."""
     return Condition(f"(attribute_not_exists({step.slot}) OR attribute_exists({step.reversal_slot}))")
 
 
@@ -170,7 +170,7 @@ def sequence_is(number: int) -> Condition:
 
 
 def same_currency(currency: str) -> Condition:
-    """False for a missing account."""
+    """Require the account's currency. The condition fails for a missing account."""
     return Condition("currency = :currency", {":currency": currency})
 
 

@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Distinguish a missed deadline from a fence.
+    """Explain a refusal as a missed deadline or a fence.
 
-    Late: past the deadline by `now`, the write's clock, or expired by recovery.
+    Late means: past the deadline at `now`, the write's time, or expired by recovery.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -73,7 +73,7 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Raise a step's refusal, if it could not commit, before an irrevocable action."""
+    """Before an irrevocable action, raise the refusal of a step that could not commit."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)

@@ -41,9 +41,9 @@ def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: St
 def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
     """Commit `step`, and add `escrow_change` (minor units) to the escrow.
 
-    The step's slot is its idempotency record. A row older than the step skips it. The fee also finishes the
-    settlement. The release requires the held amount in escrow, so a function without write access to `escrow`
-    can forge neither hold nor payout: docs/decisions/2026-11-22-stolen-roles.md.
+    The step's slot is the idempotency record. A row of a layout without the step skips it. The fee also
+    finishes the settlement. The release requires the held amount in escrow, so a function without write
+    access to `escrow` can forge neither hold nor payout: docs/decisions/2026-11-22-stolen-roles.md.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
@@ -107,8 +107,8 @@ def reject(
 ) -> Write:
     """Refuse a claimed settlement for good, while nothing is held.
 
-    An execution passes itself as `owner`, and must still own the settlement. A cancelling starter may pass
-    the `sequence` that it saw as `seen`, and its own `on_failure`.
+    An execution passes itself as `owner`, and must still own the settlement. A starter who cancels may pass
+    the row's `sequence` that they saw as `seen`, and another `on_failure`.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

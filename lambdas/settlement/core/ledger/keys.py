@@ -128,7 +128,7 @@ def bank_line(identity: str) -> Row:
 
 
 def bank_match(identity: str) -> Row:
-    """Key of the row that matches a line to one order; `banked` matches an order to one line."""
+    """Key of the row that matches a line to one order. (`banked` matches an order to one line.)"""
     return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
 
 
@@ -192,7 +192,7 @@ def in_flight_partition(shard: int) -> str:
 
 
 def orders_index(posted_at: str) -> Row:
-    """An order's index keys, written once, with the row: the proof compares the two."""
+    """An order's index keys, written once, with the row. The proof compares keys and row."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
 
 

@@ -41,7 +41,7 @@ REVIEW = "review"
 
 @dataclass(frozen=True)
 class WebhookEvent:
-    """The sender's event id, and the digest of the body."""
+    """The sender's event id, and the digest of the webhook's body."""
 
     id: str
     digest: str
@@ -50,7 +50,7 @@ class WebhookEvent:
 def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
     """Record the provider's direct verdict. Only an approval commits the step.
 
-    During a review, only its end decides. A verdict on record stays.
+    An open review is only ended by its webhook. A verdict on record stays.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -98,9 +98,9 @@ def end_review(
 ) -> Write:
     """Record a webhook's verdict, and let recovery resume the settlement at once.
 
-    The settlement gets a full time to settle, as the review may have used up the first; a requested deadline
-    stays. `owner` names no execution: it fences off the earlier owner until recovery appoints one. The same
-    decision is a replay, another decision a conflict.
+    The settlement gets a full time to settle, as the review may have used up the first, unless the request
+    named a deadline. `owner` names no execution: it fences off the earlier owner until recovery appoints one.
+    The same decision is a replay, another decision a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -163,7 +163,7 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """After a rejection, only the reversal makes an event."""
+    """The update that records a verdict: after a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 

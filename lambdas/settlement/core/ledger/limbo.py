@@ -49,8 +49,8 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token.
 
-    The row is separate: later writes of the settlement's row would pay for the token's kilobyte. The last
-    waiting execution is the one to wake.
+    The token is in a separate row: otherwise each later write of the settlement's row would pay for the
+    token's kilobyte. The decision wakes the last execution recorded.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -76,8 +76,7 @@ def leave(
 ) -> Write:
     """Carry out a person's decision: the only write out of LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps that losses covered in all
-    cases.
+    `execution` replaces the owner, which may still wait. The row keeps the steps paid by losses in all cases.
     """
     conditions = [
         status_is(Status.LIMBO),

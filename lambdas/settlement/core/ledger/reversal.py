@@ -36,7 +36,7 @@ from settlement.core.model.timestamps import timestamp
 
 
 def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], now: datetime) -> Write:
-    """Write a REJECTED row, which fences off a late claim. A claimed key is left as it is."""
+    """Write a REJECTED row, against a late claim. A claimed key's row is left as it is."""
     at = timestamp(now)
     row = {
         **keys.settlement(settlement.key),
@@ -57,8 +57,8 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """End PROCESSING, which fences off every forward step, and make `execution` the owner.
 
-    Any other status is left as it is. With an `owner`, so is a settlement with another owner, an open review
-    or a committed release.
+    Any other status is left as it is. If `owner` is given, a settlement with another owner, an open review or
+    a committed release is left, too.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -79,7 +79,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
 
 
 def assign_owner(settlement: Settlement, execution: str) -> Write:
-    """Make `execution` the owner of a compensation. Another status is left as it is."""
+    """Make `execution` the owner of a compensation. A row with another status is left as it is."""
     return update(
         keys.settlement(settlement.key),
         "SET #owner = :execution",
@@ -97,9 +97,9 @@ def begin_on_order(
     config: StageConfig,
     seen: int | None = None,
 ) -> Write:
-    """Begin a reversal on a person's order, from the status they saw.
+    """Begin a reversal on a person's order, if the status is still `expected`, which they saw.
 
-    An order of several persons also passes the `sequence` they saw.
+    If several persons gave the order, `seen` is the row's `sequence` that they approved.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:

@@ -20,7 +20,7 @@ _ALIASES = {
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or the row stays as it is. `found` is its state."""
+    """The write was applied before, or left the row as it is. `found` is the row's state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -88,18 +88,18 @@ class StepTransaction:
 
     @property
     def gate(self) -> Write:
-        """The idempotency check: the evidence, else the settlement's row."""
+        """The write that is the idempotency check: the evidence, else the settlement's row."""
         return self.evidence or self.settlement
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """In the order in which DynamoDB lists cancellation reasons."""
+        """The writes. DynamoDB lists cancellation reasons in this order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """By default, the row must not exist."""
+    """Build a put. By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -111,7 +111,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Raises ValueError for no conditions, or for a placeholder with two values."""
+    """Build an update. Raises ValueError for no conditions, or for a placeholder with two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)

@@ -20,12 +20,12 @@ def external(currency: str) -> str:
 
 
 def transit(currency: str) -> str:
-    """Payouts that are under way."""
+    """Account of the payouts that are under way."""
     return f"transit:{currency}"
 
 
 def suspense(currency: str) -> str:
-    """Returned payouts that their accounts do not take."""
+    """Account of the returned payouts that the customers' accounts cannot receive."""
     return f"suspense:{currency}"
 
 
@@ -35,5 +35,5 @@ def is_customer(account: str) -> bool:
 
 
 def is_merchant(account: str) -> bool:
-    """A merchant's releases skip its balance, where they would conflict: a sweep adds them."""
+    """Whether the account is a merchant's: a release skips the busy balance, and a sweep adds it later."""
     return account.startswith(MERCHANT)

@@ -9,8 +9,8 @@ class Case:
 
     `account` is the party to pay back or, if the hold is stuck, to receive. `blocked_account` is the customer
     who meanwhile places no holds; None if `account` is internal or deleted. `number` counts from 1. `escrow`
-    is the escrow's balance (minor units). `covered` are the steps that losses covered. `done`: the step is
-    reversed, but its function keeps failing.
+    is the escrow's balance (minor units). `covered` are the steps paid by losses. `done`: the step is
+    reversed, but the reversal's function keeps failing.
     """
 
     step: Step

@@ -18,7 +18,7 @@ _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 class Failure:
     """A failure in Step Functions' form (`Error`, `Cause`).
 
-    `owner` is the asking execution; None means any owner.
+    `owner` is the execution that asks for the compensation; None means any owner.
     """
 
     error: Mapping[str, str]
@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None for a compensation that has begun: resumed, or on a person's order. `unannounced_case`
-    is the case whose end a returning execution has not announced.
+    The cause is None if the compensation has begun earlier, or on a person's order. `unannounced_case` is the
+    closed case that a returning execution has not announced.
     """
 
     settlement: Settlement

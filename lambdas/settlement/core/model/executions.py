@@ -23,7 +23,7 @@ def compensate(key: str, owner_epoch: int, nonce: str) -> str:
 
 
 def decided(key: str) -> str:
-    """Name the owner between a KYC webhook and the resumption: no execution has this name."""
+    """Name the owner between a KYC webhook and the resumption. No execution has this name."""
     return f"{key}-decided"
 
 
@@ -40,7 +40,7 @@ def follows_claim(key: str, name: str) -> bool:
 def ordered(key: str, order: str, nonce: str) -> str:
     """Name the execution of an `order`, "reverse" or "resolve".
 
-    The nonce has six digits, to fit beside the longest key.
+    The nonce has only six digits, to fit beside the longest key.
     """
     return f"{key}-{order}-{nonce[:6]}"
 

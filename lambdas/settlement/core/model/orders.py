@@ -54,7 +54,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement in the status that the person saw; PROCESSING if stalled."""
+    """An order to reverse a settlement in the status that the person saw: PROCESSING if it is stalled."""
 
     expected_status: Status = Status.SETTLED
 

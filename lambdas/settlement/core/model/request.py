@@ -75,7 +75,7 @@ class Request:
     def claim_problems(self, config: StageConfig) -> list[str]:
         """Faults that refuse a first claim.
 
-        Rules about fees and names may change: settlements in flight are exempt, or they would get stuck.
+        Rules about fees and names may change. They do not bind settlements in flight, which would get stuck.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -140,10 +140,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """`raw` with a minted key if it has none and the stage accepts that.
+    """`raw` with a minted key, if it has none and the stage mints keys.
 
-    A repeated call has the same `source` and key. A client that sends the payment again pays twice: keys are
-    to become required.
+    A repeated call has the same `source`, and so the same key. A client that sends the payment in a new call
+    pays twice: keys are to become required.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw

@@ -60,10 +60,10 @@ class Movement(NamedTuple):
 class Facts:
     """Facts of a step.
 
-    `state` is its machine state, `event` its commit's event. `decides` is the row attribute of its decision;
-    a refusal sets it without a commit. `cut_off` is the reported failure after the step ran out of time,
-    memory or concurrency; if None, the settlement waits for recovery. `since` is the first row layout with
-    the step.
+    `state` is the step's machine state, `event` the event of its commit. `decides` is the row's attribute for
+    the decision; a refusal sets the attribute without a commit. `cut_off` is the reported failure after the
+    step ran out of time, memory or concurrency; if None, the settlement waits for recovery. `since` is the
+    first row layout with the step.
     """
 
     state: str

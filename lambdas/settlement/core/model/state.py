@@ -109,13 +109,13 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """A refusal is a decision without a commit."""
+        """Whether `step` has committed or was refused: a refusal is a decision without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """After the release, a settlement only runs forward."""
+        """Whether the release committed. From then on, the settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
@@ -132,7 +132,7 @@ class SettlementState:
 
     @property
     def covered(self) -> frozenset[str]:
-        """The reversed steps that losses covered."""
+        """The reversed steps whose amount the losses account paid, by a write-off, in any case so far."""
         return frozenset((self.resolution or {}).get("covered", "").split())
 
     @property
@@ -141,7 +141,7 @@ class SettlementState:
 
     @property
     def case_number(self) -> int:
-        """Number of the open LIMBO case, or of the next."""
+        """Number of the open LIMBO case; without one, of the next case."""
         return self.resolutions + 1
 
     @property

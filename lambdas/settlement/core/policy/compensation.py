@@ -47,10 +47,10 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """The settlement as it will be after `execution` begins its compensation.
+    """The settlement as it will be after `execution` begins the compensation.
 
-    Unchanged if the compensation has begun, or if another owner, an open review or a release prevents it. An
-    earlier compensation of this name may have begun for another error.
+    It is unchanged if a compensation has begun, or if another owner, an open review or a release prevents
+    one. An earlier compensation by `execution` may have begun for another error.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -61,7 +61,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """`seen` is the row's `sequence` that several persons approved."""
+    """Begin a reversal on a person's order. `seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
@@ -81,7 +81,7 @@ def reverse_step(settlement: Settlement, step: Step, now: datetime) -> StepTrans
 
 
 def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]:
-    """The compensating machine's state after its first step."""
+    """The compensating machine's state after the machine's first step."""
     return {
         "settlement": state.settlement.to_wire(config),
         "steps": sorted(state.steps),
@@ -96,7 +96,7 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Whether a person has completed this case, so that nothing resumes it."""
+    """Whether a person has completed `case`: then nothing resumes the settlement."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 

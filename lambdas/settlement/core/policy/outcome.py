@@ -31,8 +31,8 @@ class Action(StrEnum):
 def next_action(state: SettlementState) -> dict[str, str]:
     """The caller's action, and the reason in words.
 
-    Only this function decides whether a payment may be sent again. A program must not repeat a payment that a
-    person reversed, even in part, or whose payee keeps a release covered by losses.
+    Only this function decides whether a program may send a payment again. It may not, if a person reversed
+    the payment, even in part, or if the payee keeps a release paid by losses.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -94,7 +94,7 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """The outcome; `replayed` means that this call did not run the settlement.
+    """The outcome. `replayed`: this call did not run the settlement.
 
     Raises MalformedRow if the stage lacks the currency.
     """
@@ -157,7 +157,7 @@ def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Replaces lone surrogates, which cannot be stored."""
+    """Replace lone surrogates, which cannot be stored."""
     try:
         text = str(value)
     except RecursionError:

@@ -52,7 +52,7 @@ class Takeover:
 
 
 def is_due(state: SettlementState, now: datetime) -> bool:
-    """Checks the row, which the index may lag behind."""
+    """Whether recovery is due, by the row: the index may lag."""
     if state.status in FINISHED:
         return False
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -60,15 +60,15 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """The last start: the claim, the review's end, or a decision."""
+    """Time of the last start: by the claim, a review's end, or a decision."""
     return state.in_flight_since or state.claimed_at
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Whether recovery is late for a settlement that was due in time.
+    """Whether recovery comes late for a settlement that was due in time.
 
-    A new owner would lack the full time before the deadline. A requested deadline is a promise, and stays; so
-    does a review's end, after which nothing can resume.
+    A new owner would lack the full time before the deadline. A deadline that the request named stays; so does
+    a review's end, after which nothing can resume.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -80,7 +80,7 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
     """Return None if the settlement is finished, or in review until its deadline.
 
-    The owner's name has the `nonce`: no caller knows it before it is on the row.
+    The new owner's name has the `nonce`: no caller knows the name before it is on the row.
     """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
@@ -147,7 +147,7 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 
 
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
-    """Add recovery's delay, so the new owner loses no time.
+    """Add recovery's delay to the deadline, so the new owner loses no time.
 
     Only the delay since the last extension counts: extensions end once recovery catches up.
     """
@@ -170,7 +170,7 @@ def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Writ
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """Move the next look at a row that would block the index's head."""
+    """Move the next look at a row that would block the index for the rows behind it."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

@@ -46,7 +46,7 @@ def hold(settlement: Settlement, now: datetime) -> StepTransaction:
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
-    """Fail before the KYC provider is called if its verdict could not commit."""
+    """Raise the refusal before the KYC provider is asked, if its verdict could not commit."""
     ensure_admits(settlement, Step.VERIFY, state, now)
 
 
@@ -58,7 +58,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """`owner` stands until recovery resumes the settlement."""
+    """Build the writes of a webhook's verdict. `owner` stands until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -67,7 +67,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """The fee stays in escrow: no lack of funds can stop it."""
+    """Build the release. The fee stays in escrow, so its step cannot lack funds."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
@@ -78,7 +78,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """The last movement also commits SETTLED."""
+    """Build the fee. This last movement also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

@@ -19,10 +19,9 @@ Unreadable = Callable[[Row, str], None]
 
 
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
-    """The existing rows of these distinct keys, unordered.
+    """The existing rows of these distinct keys, unordered. Raises StoreUnavailable.
 
-    A row with a fractional number goes to `unreadable`, or raises MalformedRow if that is None. Raises
-    StoreUnavailable.
+    A row with a fractional number is passed to `unreadable`; if `unreadable` is None, raises MalformedRow.
     """
     found: list[Row] = []
     for start in range(0, len(keys), BATCH_MAX):

@@ -56,7 +56,8 @@ def pause(failed_tries: int) -> None:
 class Store:
     """The settlement table.
 
-    Methods raise StoreUnavailable without a definite answer, else the first failed condition's refusal.
+    Methods raise StoreUnavailable if DynamoDB gives no definite answer, else the refusal of the first failed
+    condition.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Store:
         return claimed
 
     def update(self, write: Write) -> SettlementState:
-        """Return the new state, or the state found if already applied.
+        """Return the new state; if the write was applied before, the state found.
 
         Raises the write's refusal, or MalformedRow (the update is then committed).
         """
@@ -95,7 +96,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Return write units; None if already applied."""
+        """Return the write units used; None if the write was applied before."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -204,7 +205,7 @@ class Store:
         since: str | None = None,
         after: Row | None = None,
     ) -> Iterator[Row]:
-        """Yield up to `limit` index keys between two times, after the key `after`.
+        """Yield up to `limit` index keys from `since` to `up_to`, after the key `after`.
 
         The index lags: decide only by a condition on the row.
         """
@@ -300,8 +301,8 @@ def _transient_reason(error: ClientError) -> str | None:
 def _deciding_position(error: ClientError) -> int | None:
     """The position of the first cancellation reason, which alone decides.
 
-    A call racing its own retry may meet a conflict on the entry, then the balance that the retry debited: a
-    replay, not a lack of funds.
+    If a call races its own retry, the entry's conflict comes before the lack of funds on the balance that the
+    retry debited: it is a replay.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
