@@ -33,7 +33,7 @@ def open_account(
 ) -> dict[str, Any]:
     """Open a customer's account with a first deposit. Safe to repeat.
 
-    Both orders' keys derive from the account: another first deposit is a conflict.
+    The keys of both orders derive from the account, so another first deposit is a conflict.
     """
     name = hashlib.sha256(account.encode()).hexdigest()[:_DIGITS]
     opening = {"key": f"open-{name}", "account": account, "currency": currency, "reason": reason}

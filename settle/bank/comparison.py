@@ -30,7 +30,7 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options. `before`: money on the accounts before the books began, in minor units."""
+    """Options. `before`: money at the bank before the books began, by currency, in minor units."""
 
     days: int
     columns: Columns | None = None
@@ -80,7 +80,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Lines begin with the oldest statement that reaches that day, as its balances include them.
+    Includes earlier lines of each statement that ends on day `since` or later, for its balances.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -102,7 +102,7 @@ def _compared(
     added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
     unreadable: list[str],
 ) -> dict[str, Any]:
-    """Compare. `added` adds lines and findings, and yields statements."""
+    """Return the comparison. `added` adds lines and findings, and yields statements."""
     now, findings = datetime.now(UTC), list[Finding]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -127,7 +127,7 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the next day: a function's clock may be ahead."""
+    """Return the day after `now`, as a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 

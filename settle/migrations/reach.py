@@ -53,7 +53,7 @@ def run(
 def means(
     stack: Stack, migration: Migration, units_per_second: float, told: Callable[[Progress], None]
 ) -> Means:
-    """Return a runner's means. Raises CommandFailed if the role is missing or cannot be assumed."""
+    """Return a runner's tools. Raises CommandFailed if the role is missing or cannot be assumed."""
     session = _session(stack, migration)
     cloudwatch = client_of(session, "cloudwatch", stack.endpoint_url)
     return Means(

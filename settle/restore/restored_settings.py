@@ -50,7 +50,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault if the tables' keys differ: the roles may use only the stack's.
+    """Return a fault unless the table has the key of the stack's table: the roles may use only that key.
 
     Empty if the stack's table is lost.
     """
