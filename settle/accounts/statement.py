@@ -115,7 +115,6 @@ def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Ro
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """Return entries in time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

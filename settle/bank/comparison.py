@@ -48,7 +48,6 @@ def wanted(
     *,
     with_pairs: bool = False,
 ) -> Wanted:
-    """Parse options. Raises CommandFailed."""
     mapping = None if columns is None else files.columns(columns)
     if currency is not None and currency not in stack.config.currencies:
         known = ", ".join(sorted(stack.config.currencies))

@@ -52,7 +52,6 @@ def copy(stack: Stack, against: str, option: str = "against") -> Copy:
 
 
 def bucket(stack: Stack) -> str:
-    """Return the journal's bucket. Raises CommandFailed without one."""
     if "JournalBucket" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
     return stack.outputs["JournalBucket"]

@@ -56,9 +56,9 @@ class Progress:
     """A migration's row: its only runner, and its progress.
 
     `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left` counts rows that others changed after the read.
-    `reason` explains a pause. `deployment` is the newest deployment at `began_at`: a later deployment may
-    have written the old layout to rows already read.
+    `changed` and `left` count settlements' rows, `left` those that others changed after the read. `reason`
+    explains a pause. `deployment` is the newest deployment at `began_at`: a later deployment may have written
+    the old layout to rows already read.
     """
 
     name: str
@@ -77,7 +77,6 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Parse a row. Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],
@@ -120,7 +119,7 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Return the write that renames `parts`, the number of partial reversals, to `reversals_in_part`, or back.
+    """Return the write that moves the count of partial reversals between its old and new attribute.
 
     Only a SETTLED row has these attributes. The write does not name the status, which the role must not
     change.

@@ -46,7 +46,6 @@ def read_by(migration: Migration) -> tuple[str, ...]:
 
 
 def look(store: Store, migration: Migration) -> Progress | None:
-    """Return the progress; None before the first run."""
     row = store.read(keys.migration(migration.name))
     return None if row is None else Progress.from_row(row)
 
@@ -64,8 +63,8 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
     """Migrate the remaining rows, as the only runner, until done or paused.
 
     An unfinished migration resumes. A run starts anew in another direction, after a finished migration, and
-    after a deployment: earlier functions may have written the old layout to rows already read. A run that
-    ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses it. Raises
+    after a deployment, as the deployed functions may have written the old layout to rows already read. A run
+    that ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses it. Raises
     NotAlone.
     """
     progress = _taken(means, migration, direction, runner)

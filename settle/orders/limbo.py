@@ -55,7 +55,7 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 class Open:
     """Open cases, oldest first, and whether more exist.
 
-    `unreadable`: rows that the index lists in LIMBO. They are shown for every account and error; no decision
+    `unreadable`: rows that the index lists in LIMBO. Every account and error shows these rows; no decision
     applies to them.
     """
 

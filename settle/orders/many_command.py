@@ -95,7 +95,6 @@ def decision_alone(words: list[str]) -> Decision:
 
 
 def decision_of(word: str) -> Decision:
-    """Return the decision. Raises BadParameter if `word` is none."""
     if word not in list(Decision):
         raise typer.BadParameter(f"DECISION must be one of {', '.join(Decision)}")
     return Decision(word)

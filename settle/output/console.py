@@ -53,7 +53,7 @@ def escape_unknown() -> None:
 def is_written(show: Callable[[], None]) -> bool:
     """Run `show`; return False if the output cannot be written.
 
-    Then all output goes to the null device, as Python would otherwise fail at its exit.
+    Later output goes to the null device, or Python would fail at its exit.
     """
     try:
         show()

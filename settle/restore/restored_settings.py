@@ -12,7 +12,6 @@ _NOT_THERE = "ResourceNotFoundException"
 
 
 def describe(target: Stack) -> dict[str, Any]:
-    """Describe the table. Raises CommandFailed if it is missing."""
     name = target.outputs["TableName"]
     try:
         described: dict[str, Any] = target.client("dynamodb").describe_table(TableName=name)["Table"]
@@ -50,7 +49,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault unless the table has the key of the stack's table: the roles may use only that key.
+    """Return a fault unless the table has the key of the stack's table, the only key that roles may use.
 
     Empty if the stack's table is lost.
     """

@@ -75,7 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Describe a settlement in flight. `since`: the time of the last start, or while in review, of the claim."""
+    """Describe a settlement in flight. `since`: the last start's time; while in review, the claim's."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
