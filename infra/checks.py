@@ -230,8 +230,8 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 def _let_stall(machine: SettlementMachine) -> None:
     """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    Recovery resumes the payment until its deadline. In a saga without checks, VerifyKyc's silence reverses
-    the payment. Only names of AWS's errors have a dot.
+    Recovery resumes the payment until its deadline; a saga without checks reverses it. Only names of AWS's
+    errors have a dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

@@ -52,8 +52,7 @@ class PassedOn:
 class Added:
     """A room's additions.
 
-    `part` is the construct that later rooms use. `reads` are policy statements for all people, `tries` for
-    the acceptance.
+    `part` serves later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
     """
 
     part: Any = None

@@ -31,7 +31,7 @@ class HandlerFunction(lambda_.Function):
 
     The settlement machine calls `qualified`: the function, or a version that executions keep over a
     deployment. Versions stay as long as the function. A failed deployment's version is deleted; recovery
-    resumes the settlements on that version.
+    resumes the version's settlements.
     """
 
     def __init__(

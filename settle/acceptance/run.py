@@ -135,7 +135,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments; yield a text for each one unreadable, in flight or in LIMBO."""
+        """Wait for all payments; name each that is unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

@@ -21,7 +21,7 @@ def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
 
 
 def _left_out(row: Row, reason: str) -> None:
-    """Do nothing: an unreadable row's entry is shown without a reference."""
+    """Do nothing: the entry is shown without a reference."""
 
 
 def _named(entry: Row) -> Row:

@@ -19,8 +19,8 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 def commands(stack: Stack, one: Finding) -> list[str]:
     """Return the commands that correct a finding; none if a person must decide.
 
-    A command's key derives from the line or order, so a repeat books nothing. The account comes from an
-    order, never from a line's text, which the payer chooses.
+    Keys derive from the line or order, so a repeat books nothing. Accounts come from orders: the payer
+    chooses a line's text.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -33,7 +33,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return the command for a line's missing order; none if the line has no reference."""
+    """Return the command for a line's missing order; none without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

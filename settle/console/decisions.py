@@ -76,7 +76,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Return by move (approve, withdraw) why this person may not make it; empty if allowed."""
+    """Return the reason against each move (approve, withdraw); empty if allowed."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())

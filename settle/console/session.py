@@ -52,5 +52,4 @@ class Session:
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     def end(self) -> None:
-        """Invalidate cookie and token for good."""
         self.token = self._cookie = ""

@@ -36,7 +36,7 @@ def run(
 ) -> Progress:
     """Run until done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner continues with a new session.
+    After an hour the role's session ends, and the runner gets a new session.
     """
     runner = os.urandom(8).hex()
     while True:

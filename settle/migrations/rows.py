@@ -119,7 +119,7 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Return the write that moves the count of partial reversals between its old and new attribute.
+    """Return the write that renames `parts`, a count of reversals, to `reversals_in_part`, or back.
 
     Only a SETTLED row has these attributes. The write does not name the status, which the role must not
     change.

@@ -51,7 +51,7 @@ def look(store: Store, migration: Migration) -> Progress | None:
 
 
 def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
-    """Pause a migration after the current page; return its progress, or None before its first run."""
+    """Pause a migration after the current page; return the progress, if any."""
     while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
         paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
         if paused is not None:

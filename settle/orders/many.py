@@ -49,7 +49,7 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """Give an order for each item, then wait for the ends. A refusal stops no other order.
+    """Give the orders, then wait for their ends. A refusal stops no other order.
 
     Raises CommandFailed with the progress if the API takes no orders, if orders fail in a row, or on Ctrl-C.
     Orders given stay on record.

@@ -1,7 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-A digest such as `1500-…` has the count and hash of the 1,500 oldest cases that the decision fits. Later cases
-are excluded.
+A digest such as `1500-…` has the count and hash of the 1,500 oldest cases that the decision fits.
 """
 
 import hashlib

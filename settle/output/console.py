@@ -67,7 +67,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Print how many of `total` are done if anything stops the block, even Ctrl-C."""
+    """Print how many are done if anything stops the block, even Ctrl-C."""
     try:
         yield
     except BaseException:

@@ -68,7 +68,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """Return the command `recover` if the deadline has passed outside a review, else `status`."""
+    """Return the command `recover` after the deadline, except in review; else `status`."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 

@@ -49,7 +49,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault unless the table has the key of the stack's table, the only key that roles may use.
+    """Return a fault if the tables' keys differ: roles may use only the stack's key.
 
     Empty if the stack's table is lost.
     """

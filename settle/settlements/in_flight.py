@@ -26,7 +26,7 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return settlements in flight, in the order of recovery's next check."""
+    """Return settlements in flight, by the time of recovery's next check."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
@@ -48,7 +48,7 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 def changed_since(stack: Stack, since: datetime) -> list[str]:
     """Return keys of settlements changed since an instant. Scans the whole table, without an index.
 
-    Includes every settlement with a partial reversal: rows lack the time of such a reversal.
+    Includes every settlement with a partial reversal, as rows lack its time.
     """
     found = pages.scan(
         stack.store,

@@ -67,7 +67,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 def send(stack: Stack, request: str) -> str:
     """Send a request to the start queue; return its key.
 
-    Raises CommandFailed if the send may have failed: send again.
+    Safe to repeat after CommandFailed.
     """
     key = key_of(request)
     try:

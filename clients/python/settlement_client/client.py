@@ -110,9 +110,9 @@ class Client:
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
         """Cancel the payment started with `request`, before its hold or in review; return its reading.
 
-        `seen` is the sequence of the reading that you decided on: a payment changed after `seen` is not
-        cancelled. Raises NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound.
-        Raises Unknown: call again with the same request.
+        `seen` is the sequence that you read: a payment changed since is not cancelled. Raises NotCancellable
+        if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown: call again with
+        the same request.
         """
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 
