@@ -153,7 +153,7 @@ class Pager(Construct):
         urgency: Urgency = Urgency.NOW,
         topic: sns.Topic | None = None,
     ) -> None:
-        """Add an alarm on `metric` at `threshold` in any, or all, of the last `periods`.
+        """Add an alarm: `metric` reaches `threshold` in any, or all, of the last `periods`.
 
         The message has the alarm's name, description, first command, and runbook address. `topic`, by default
         the urgency's, also gets the alarm's end.

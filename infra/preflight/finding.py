@@ -37,7 +37,7 @@ Check = Callable[[Account], Iterator[Finding]]
 
 
 def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
-    """Yield a check's findings: "unknown" if a call is refused or unanswered."""
+    """Yield a check's findings. A refused or unanswered call gives UNKNOWN."""
     try:
         yield from check(account)
     except ClientError as error:

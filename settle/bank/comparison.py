@@ -79,7 +79,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Includes earlier lines of each statement that ends on day `since` or later, for its balances.
+    Includes earlier lines of statements that end on day `since` or later, as balances cover whole statements.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)

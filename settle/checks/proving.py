@@ -37,7 +37,7 @@ Decision = tuple[str, str]
 
 @dataclass(frozen=True)
 class Broken:
-    """A promise that the check broke. The same seed shows it again."""
+    """A promise that the check broke. The same seed breaks it again."""
 
     seed: int
     promise: str

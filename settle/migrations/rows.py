@@ -56,7 +56,7 @@ class Progress:
     """A migration's row: its only runner, and its progress.
 
     `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows, `left` those that others changed after the read. `reason`
+    `changed` and `left` count settlements' rows; `left` rows were changed by others after the read. `reason`
     explains a pause. `deployment` is the newest deployment at `began_at`: a later deployment may have written
     the old layout to rows already read.
     """

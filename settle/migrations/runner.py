@@ -64,8 +64,8 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
 
     An unfinished migration resumes. A run starts anew in another direction, after a finished migration, and
     after a deployment, as the deployed functions may have written the old layout to rows already read. A run
-    that ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses it. Raises
-    NotAlone.
+    that ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses a run.
+    Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)

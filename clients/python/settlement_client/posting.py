@@ -27,7 +27,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
     """Return an answer with status 200 or 202.
 
-    AWS's refusal (403) of a try after a lost answer raises Unknown.
+    AWS's refusal (403) of a try after a lost answer raises Unknown: the lost try may have paid.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:

@@ -33,7 +33,7 @@ _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 @dataclass(frozen=True)
 class Reading:
-    """An outcome and its sequence. Each change raises `sequence` by 1; pass it as `after` to await one."""
+    """An outcome and its sequence. Each change raises `sequence` by 1; `after=sequence` awaits a change."""
 
     outcome: Outcome
     sequence: int
