@@ -42,7 +42,7 @@ _COUNTED = {
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
-    """Add the core's alarms, after the rooms'.
+    """Add the core's alarms. Call after the rooms are built.
 
     Functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
     counts unexpected errors; a timeout fails the execution.

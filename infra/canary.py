@@ -20,8 +20,8 @@ STOPS = (
 class Live(Construct):
     """A machine's newest version, and the alias that shifts starts to it.
 
-    Earlier versions stay, for a deployment's alias and a person's rollback. Callers get the alias's ARN from
-    here, so CloudFormation updates them after the shift, and not on a rollback.
+    Earlier versions stay, for a deployment's alias and a person's rollback. Callers take the alias's ARN from
+    `Live`, so CloudFormation updates callers after the shift, and not on a rollback.
     """
 
     def __init__(
@@ -52,6 +52,6 @@ class Live(Construct):
         return self._alias.attr_arn
 
     def stopped_by(self, alarms: Iterable[cloudwatch.Alarm]) -> None:
-        """Let `STOPS` end a deployment. CloudFormation needs their names, not ARNs."""
+        """Let the alarms in `STOPS` end a deployment. CloudFormation needs names, not ARNs."""
         names = {alarm.node.id: alarm.alarm_name for alarm in alarms}
         self._alias.add_property_override("DeploymentPreference.Alarms", [names[one] for one in STOPS])

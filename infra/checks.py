@@ -54,8 +54,8 @@ _DECIDED = Handler(
 class Check:
     """A saga's check: a Python file with a `CHECK`, and the check's own secrets and statements.
 
-    New payments do not demand a `retired` check; payments that already do still get its answer. All checks
-    run in VerifyKyc's role, which moves no money: each could use the others' secrets.
+    New payments do not demand a `retired` check; earlier payments still get the check's answer. All checks
+    run in VerifyKyc's role, which moves no money: each check could use the secrets of all.
     """
 
     file: str | Path
@@ -173,7 +173,7 @@ class Checks(Construct):
     def _add_signing(
         self, decided: lambda_.Function, waiting: Sequence[_Declared], settings: CoreSettings
     ) -> None:
-        """Create a secret per check: the sender of one check cannot decide for another."""
+        """Create a secret per check, so one check's sender cannot decide for another check."""
         arns = {}
         for one in waiting:
             secret = secretsmanager.CfnSecret(
@@ -230,8 +230,8 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 def _let_stall(machine: SettlementMachine) -> None:
     """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    Recovery resumes it until its deadline; without checks, it is reversed. Only names of AWS's errors have a
-    dot.
+    Recovery resumes the payment until its deadline; a saga without checks reverses it. Only names of AWS's
+    errors have a dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

@@ -22,10 +22,10 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """The account's concurrency, and the stage's reservations, without those for its own checks.
+    """The account's concurrency, and the stage's reservations, except for its own checks' functions.
 
-    A reservation is a function's share and limit; None sets none. `reversals` applies to each function in
-    `REVERSING`; functions in `SELDOM` get a tenth, and at least one.
+    A reservation is a function's share and limit; None reserves nothing. Each function in `REVERSING` gets
+    `reversals`; each in `SELDOM` gets a tenth of that, at least 1.
     """
 
     account: int = 1_000
@@ -66,5 +66,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest account quota that bears the reservations."""
+        """The smallest account quota that allows the reservations."""
         return self.reserved + UNRESERVED_MIN

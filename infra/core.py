@@ -52,7 +52,7 @@ class PassedOn:
 class Added:
     """A room's additions.
 
-    `part` is for later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
+    `part` serves later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
     """
 
     part: Any = None
@@ -87,14 +87,14 @@ class Core:
         return next((one.part for one in self.added if isinstance(one.part, kind)), None)
 
     def needed(self, kind: type[Part]) -> Part:
-        """Return a room's part. Raises ValueError if it is missing."""
+        """Return the part of class `kind`. Raises ValueError if missing."""
         found = self.part(kind)
         if found is None:
             raise ValueError(f"rooms: {kind.__name__} is missing, which a later room needs")
         return found
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
-        """Let a function call another, whose ARN its environment `variable` gets."""
+        """Let `caller` call the function `name`; the caller's environment `variable` gets the ARN."""
         called = self.functions[name].function_arn
         caller.add_environment(variable, called)
         caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
@@ -112,8 +112,8 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with the room's functions. `widens` has rows that other functions touch for the
-    room, `orders` the room's orders, each with the people who may give it.
+    `build` gets the core with the room's functions. `widens` has rows that other rooms' functions touch for
+    this room. `orders` maps this room's orders to the people who may give them.
     """
 
     build: Callable[[Core, Any], Added]

@@ -54,9 +54,9 @@ _EMBEDDED_MARGIN_SECONDS = 50
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
-    """Return the seconds before a retry.
+    """Return the seconds before a message is retried.
 
-    AWS asks for six times the function's timeout, for throttles, which the embedded AWS lacks.
+    AWS asks for six times the function's timeout because of throttles; the embedded AWS never throttles.
     """
     timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:

@@ -29,9 +29,9 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version, which executions keep over a
-    deployment. Versions stay with their function. A failed deployment's version goes; recovery resumes its
-    settlements.
+    The settlement machine calls `qualified`: the function, or a version that executions keep over a
+    deployment. Versions stay as long as the function. A failed deployment's version is deleted; recovery
+    resumes the version's settlements.
     """
 
     def __init__(
@@ -117,5 +117,5 @@ def _powertools(scope: Construct, settings: CoreSettings) -> lambda_.ILayerVersi
 
 
 def layer_parameter() -> str:
-    """Return the parameter of AWS's layer, which some regions lack."""
+    """Return the name of AWS's parameter for the layer, absent in some regions."""
     return f"/aws/service/powertools/python/{ARCHITECTURE.name}/{RUNTIME.name}/{POWERTOOLS}"

@@ -38,9 +38,10 @@ class Handler:
     `UpdateItem` are single writes, which move no money. `names` are the money attributes that writes may
     name, even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the
     amount in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of
-    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's key. `seconds`
-    replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an alarm on any
-    error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and repeat the call.
+    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's encryption
+    key. `seconds` replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of
+    an alarm on any error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and
+    repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)

@@ -159,7 +159,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Let a function read the first version of journal objects, but not seals."""
+        """Let a function read any version of journal objects, but not seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
@@ -179,7 +179,7 @@ class Journal(Construct):
     def _refuse_unconditional_puts(self) -> None:
         """Refuse puts that may overwrite, and deletions, even by administrators.
 
-        Changing the bucket's policy lifts this; the lock and the seals stay.
+        Changing the bucket's policy lifts the refusal; the lock and the seals stay.
         """
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(

@@ -58,7 +58,7 @@ class Pager(Construct):
     def watch(self, machine: sfn.StateMachine) -> None:
         """Alert once per fault on failed executions of `machine`.
 
-        Recovery restarts them within 15 minutes.
+        Recovery restarts failed executions within 15 minutes.
         """
         minutes = Duration.minutes(_ONE_FAULT_MINUTES // _PERIODS)
         for end, metric, verb, urgency in (
@@ -94,7 +94,7 @@ class Pager(Construct):
         threshold: int = 1,
         urgency: Urgency = Urgency.NOW,
     ) -> None:
-        """Add an alarm on a level from recovery. If recovery stops, RecoveryBehind alerts."""
+        """Add an alarm on a metric that recovery reports. If recovery stops, RecoveryBehind alerts."""
         self.alarm(
             construct_id,
             self.metric(metric, statistic="Maximum"),
@@ -153,10 +153,10 @@ class Pager(Construct):
         urgency: Urgency = Urgency.NOW,
         topic: sns.Topic | None = None,
     ) -> None:
-        """Add an alarm on `threshold`, reached in any, or all, of the last `periods`.
+        """Add an alarm: `metric` reaches `threshold` in any, or all, of the last `periods`.
 
         The message has the alarm's name, description, first command, and runbook address. `topic`, by default
-        the urgency's, also reports the end.
+        the urgency's, also gets the alarm's end.
         """
         alarm = cloudwatch.Alarm(
             self,

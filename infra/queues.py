@@ -32,7 +32,7 @@ def let(function: lambda_.Function, actions: Sequence[str], queue: sqs.Queue) ->
 
 
 def let_send(function: lambda_.Function, variable: str, queue: sqs.Queue) -> None:
-    """Let a function send to a queue, whose URL its environment `variable` gets."""
+    """Let `function` send to `queue`; the function's environment `variable` gets the URL."""
     function.add_environment(variable, queue.queue_url)
     let(function, ["SendMessage"], queue)
 

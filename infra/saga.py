@@ -168,7 +168,7 @@ class SettlementSaga(Construct):
     def _check_name(self, name: str) -> None:
         """Raise ValueError for a second saga with this name in an account and region.
 
-        Its deployment would fail half-way.
+        The second saga's deployment would fail half-way.
         """
         others = (one for one in self.node.root.node.find_all() if isinstance(one, SettlementSaga))
         place = Stack.of(self).environment

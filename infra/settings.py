@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack goes, except after a failed creation: it would block the next try."""
+        """Keep data when the stack goes, except after a failed creation: kept data blocks the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
@@ -238,7 +238,6 @@ class CoreSettings(StageSettings):
         return json.dumps(self.rules(), sort_keys=True)
 
     def rules(self) -> dict[str, Any]:
-        """Return business rules. Each room adds its own."""
         return {
             "currencies": self.exponents,
             "highest_balances": self.in_minor_units(self.highest_balances),

@@ -53,7 +53,7 @@ def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
 
 
 class Machine(sfn.StateMachine):
-    """A deployed definition with its log and role, which may invoke its functions.
+    """A deployed definition with a log, and a role that may invoke the definition's functions.
 
     `names` has a function or a text for each placeholder.
     """

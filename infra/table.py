@@ -108,8 +108,8 @@ class SettlementTable(Construct):
     ) -> None:
         """Grant exactly these actions, and no update of an immutable attribute.
 
-        Each action has patterns of partition keys. `Put` and `Update` are granted only inside a transaction.
-        No write may name an `untouched` attribute.
+        `actions` maps actions to patterns of partition keys. `Put` and `Update` are granted only inside a
+        transaction. No write may name an `untouched` attribute.
         """
         statements = [
             *(

@@ -9,14 +9,12 @@ _WITHOUT_STATEMENT = ("escrow:", "external:")
 
 
 def check_key(key: str) -> str:
-    """Return the key. Raises CommandFailed if malformed."""
     if not KEY.fullmatch(key):
         raise CommandFailed(Exit.USAGE, f"key: must match ^{KEY.pattern}$")
     return key
 
 
 def check_customer(account: str) -> str:
-    """Return the id. Raises CommandFailed if malformed."""
     if not ACCOUNT.fullmatch(account):
         raise CommandFailed(Exit.USAGE, f"account: must match ^{ACCOUNT.pattern}$")
     return account

@@ -24,7 +24,7 @@ _WHO = {
 class Explanation:
     """An error's meaning, and who must do what. `page` is a file under `docs/`, with its section.
 
-    `is_final`: the same call is refused again; None if no function raises it.
+    `is_final`: the same call is refused again; None for an error that no function raises.
     """
 
     error: str

@@ -49,7 +49,7 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return seconds up to `at`; None for a malformed text."""
+    """Return the seconds from `instant` to `at`; None if malformed."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):

@@ -101,7 +101,6 @@ def _unknown(decision: str, order: dict[str, Any], told: str) -> str:
 
 
 def check_order(parse: Callable[..., Any], order: dict[str, Any], *more: Any) -> Any:
-    """Parse an order. Raises CommandFailed if malformed."""
     try:
         return parse(order, UNPROVEN, *more)
     except InvalidRequest as refusal:

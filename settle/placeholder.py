@@ -6,7 +6,6 @@ REASON = "<why>"
 
 
 def refuse_placeholder(reason: str) -> str:
-    """Return the reason. Raises CommandFailed for the placeholder."""
     if reason.strip() == REASON:
         raise CommandFailed(Exit.USAGE, f"reason: replace {REASON} with your reason; it goes on record")
     return reason

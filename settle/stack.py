@@ -191,7 +191,7 @@ def _deployed(name: str) -> Stack:
 
 
 def _embedded_address() -> str | None:
-    """Return the address from `settle local env`; None for another, which leads to AWS itself."""
+    """Return AWS_ENDPOINT_URL if set to this machine, as by `settle local env`; else None."""
     url = os.environ.get("AWS_ENDPOINT_URL", "")
     return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 

@@ -37,7 +37,7 @@ Check = Callable[[Account], Iterator[Finding]]
 
 
 def look(account: Account, name: str, check: Check) -> Iterator[Finding]:
-    """Run a check. A refused or unanswered call makes it unknown, not fine."""
+    """Yield a check's findings. A refused or unanswered call gives UNKNOWN."""
     try:
         yield from check(account)
     except ClientError as error:

@@ -1,6 +1,6 @@
 """The guard before an update: no table, key or journal is lost, replaced or unprotected.
 
-It refuses a change outside IN_PLACE, even a harmless one: a person decides.
+The guard refuses each change outside IN_PLACE, even a harmless change: a person decides.
 """
 
 from collections.abc import Iterator, Mapping

@@ -68,7 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    An exponent gives rows their meaning; without its currency a row is unreadable.
+    Another exponent changes existing amounts; without its currency a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -111,7 +111,7 @@ def data(account: Account) -> Iterator[Finding]:
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """Check that the provider's API key was stored: a new stack's is random."""
+    """Check that the provider's API key was stored: a new stack has a random key."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return

@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the named checks, or all, and the requested ringing and load."""
+    """Return the checks in `only`, or all; add ringing if `rings`, and load if `rates`."""
     *first, last = CHECKS
     asked = []
     if rings:

@@ -64,7 +64,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 
 
 def _is_as_wanted(decision: str, wanted: str) -> bool:
-    """Return whether a decision is wanted. For a wanted implicit denial, an explicit denial will do."""
+    """Return whether `decision` satisfies `wanted`: an explicit denial also satisfies an implicit one."""
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 
 

@@ -7,12 +7,12 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. Not an Exception, which boto3 would retry."""
+    """The time is over. A BaseException, as boto3 would retry an Exception."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise Overdue in the main thread if the block takes longer."""
+    """Raise Overdue in the main thread if the block takes over `seconds`."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Overdue

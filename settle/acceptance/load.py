@@ -105,7 +105,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Send a payment. Its seconds are AWS's own, without the network."""
+    """Send a payment. `seconds` is measured by AWS, without the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -138,7 +138,7 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """Return a pace's writes, and how many were in conflict."""
+    """Return how many writes the payments at `rate` made, and how many conflicted."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:

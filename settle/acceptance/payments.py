@@ -156,7 +156,7 @@ def twins(run: Run) -> str:
 
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
-    """Judge the ends. Money that moved twice is refuted even if AWS throttled twins."""
+    """Judge the twins' ends. Raises Refuted if money moved twice, even if AWS throttled twins."""
     state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()

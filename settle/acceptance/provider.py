@@ -69,7 +69,7 @@ def _decided(run: Run, key: str, secret: str) -> float:
 
 @contextmanager
 def _reversed_on_failure(run: Run, key: str) -> Iterator[None]:
-    """Reverse a payment if its check fails: a review holds money for days."""
+    """Reverse a payment if the block fails: a review holds money for days."""
     try:
         yield
     except BaseException:

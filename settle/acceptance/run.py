@@ -61,7 +61,7 @@ class Run:
         return money.render(minor, self.stack.config.currencies[self.currency])
 
     def account(self, name: str, deposit: int = 0, provider: str = "") -> str:
-        """Open an account, with a deposit in minor units. Its id selects the KYC behaviour."""
+        """Open an account, with a deposit in minor units. `provider` selects the simulated KYC behaviour."""
         account = f"{provider and f'kyc-{provider}.'}acceptance-{self.id}-{name}"
         self.accounts.append(account)
         self.waits_for = f"the orders that open {account}"
@@ -113,7 +113,7 @@ class Run:
         )
 
     def at_rest(self, key: str) -> SettlementState | None:
-        """Wait until no execution works on the settlement. Raises Throttled."""
+        """Wait until no execution works on the settlement; return its state. Raises Throttled."""
         state = self.rested(key)
         failure = (state and state.failure) or {"cause": ""}
         if quota := quota_of_text(failure["cause"]):
@@ -135,7 +135,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments; yield those unreadable, in flight or in LIMBO."""
+        """Wait for all payments; name each that is unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

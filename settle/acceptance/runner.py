@@ -73,7 +73,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Run a check. An exception refutes only this check, unless AWS denied or throttled."""
+    """Return a check's result. An unexpected exception refutes the check, unless AWS denied or throttled."""
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)

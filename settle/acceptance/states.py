@@ -61,7 +61,7 @@ def states(run: Run) -> str:
 
 
 def ways(tasks: dict[str, Any]) -> Iterator[Way]:
-    """Yield the expected reactions to each rule's first error, and to UNLISTED."""
+    """Yield each task's expected reactions to UNLISTED and the first error of each rule."""
     for name, task in tasks.items():
         if task["Type"] != "Task":
             continue
@@ -86,7 +86,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Raise an error in a task. Raises Refuted for an unexpected reaction."""
+    """Try one error in a task by TestState. Raises Refuted for an unexpected reaction."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Stop an execution; return the seconds until SETTLED, and whether recovery did it."""
+    """Stop an execution; return the seconds until SETTLED, and whether recovery settled the payment."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],
@@ -74,7 +74,7 @@ def limbo(run: Run) -> str:
 
 
 def interval(run: Run) -> str:
-    """Check in the history that a case of LIMBO waits as long as its state says."""
+    """Check in an execution's history that a case of LIMBO waits for its input's `wait_seconds`."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
     if not run.stuck:

@@ -33,8 +33,8 @@ class NotApplicable(Exception):
 class Check:
     """A check: `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows` begin rows of docs/internals/not-proven-locally.md that the check tries on AWS. After `seconds_max`
-    the check is refuted.
+    `rows`: beginnings of the rows in docs/internals/not-proven-locally.md that the check tries. After
+    `seconds_max` the check is refuted.
     """
 
     name: str

@@ -24,7 +24,7 @@ ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
 
 
 def events(run: Run) -> str:
-    """Receive a payment's events; expect each sequence from 1 to its row's."""
+    """Receive a payment's events; expect each sequence from 1 to the row's sequence."""
     payer, payee = run.parties("events")
     run.waits_for = "a rule on the outcome bus, and its queue"
     with hearing(run.stack, None) as heard:

@@ -38,7 +38,6 @@ class Event:
 
 
 def stage_secret(run: Run) -> str:
-    """Return the signing secret. AWS may deny it."""
     client, arn = run.stack.client("secretsmanager"), run.stack.outputs["KycSigningArn"]
     return str(json.loads(client.get_secret_value(SecretId=arn)["SecretString"])["current"])
 

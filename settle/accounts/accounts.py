@@ -33,7 +33,7 @@ def open_account(
 ) -> dict[str, Any]:
     """Open a customer's account with a first deposit. Safe to repeat.
 
-    Both orders' keys derive from the account: another first deposit is a conflict.
+    Both orders' keys derive from the account, so another first deposit is a conflict.
     """
     name = hashlib.sha256(account.encode()).hexdigest()[:_DIGITS]
     opening = {"key": f"open-{name}", "account": account, "currency": currency, "reason": reason}
@@ -66,7 +66,6 @@ def _amount(stack: Stack, currency: str, deposit: str) -> int:
 
 
 def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrder:
-    """Parse an order before any call. Raises CommandFailed if malformed."""
     try:
         return parse_account_order({"order": order} | fields, UNPROVEN, stack.config)
     except InvalidRequest as refusal:

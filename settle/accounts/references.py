@@ -11,9 +11,9 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return each payment's reference, and the bank's line of a deposit or withdrawal.
+    """Return for each entry its payment's reference, or its deposit's or withdrawal's bank line.
 
-    None without these, or for an unreadable row. Settlement rows never expire, even if their entries have.
+    None if the text is missing or the row unreadable. Settlement rows never expire, unlike entries.
     """
     named = [_named(entry) for entry in entries]
     found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)], _left_out)}
@@ -21,7 +21,7 @@ def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
 
 
 def _left_out(row: Row, reason: str) -> None:
-    """Show an unreadable row's entry without a reference."""
+    """Do nothing: the entry is shown without a reference."""
 
 
 def _named(entry: Row) -> Row:

@@ -34,7 +34,7 @@ def show(
     Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
     and an internal account's balance is None. Unreadable rows are in `unreadable`, and in no sum.
 
-    `reference` costs more than the statement: it is in each payment's row.
+    `with_references` reads each payment's row, which costs more than the statement.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -115,7 +115,6 @@ def _merged(found: list[Row], expired: Mapping[tuple[str, str], Row]) -> list[Ro
 
 
 def entries(stack: Stack, account: str) -> list[Row]:
-    """Return entries in time order, read consistently."""
     return sorted(
         pages.query(stack.store, *keys.entry_partitions(account)), key=lambda entry: str(entry["sk"])
     )

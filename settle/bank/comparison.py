@@ -30,7 +30,7 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options. `before`: money on the accounts before the books began, in minor units."""
+    """Options. `before`: money at the bank before the books began, by currency, in minor units."""
 
     days: int
     columns: Columns | None = None
@@ -48,7 +48,6 @@ def wanted(
     *,
     with_pairs: bool = False,
 ) -> Wanted:
-    """Parse options. Raises CommandFailed."""
     mapping = None if columns is None else files.columns(columns)
     if currency is not None and currency not in stack.config.currencies:
         known = ", ".join(sorted(stack.config.currencies))
@@ -80,7 +79,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Lines begin with the oldest statement that reaches that day, as its balances include them.
+    Includes earlier lines of statements that end on day `since` or later, as balances cover whole statements.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -102,7 +101,7 @@ def _compared(
     added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
     unreadable: list[str],
 ) -> dict[str, Any]:
-    """Compare. `added` adds lines and findings, and yields statements."""
+    """Return the comparison. `added` adds lines and findings, and yields statements."""
     now, findings = datetime.now(UTC), list[Finding]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -127,7 +126,7 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the next day: a function's clock may be ahead."""
+    """Return the day after `now`, as a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 

@@ -16,13 +16,11 @@ _SWIFT = re.compile(rb"\{1:|:940:|(?:[^<:\n]{0,80}\n){0,5}:20:")
 
 
 def digest(path: str) -> str:
-    """Return a file's SHA-256. Raises CommandFailed."""
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def columns(path: str) -> table.Columns:
-    """Parse a CSV file's mapping. Raises CommandFailed."""
     with _opened(path) as file:
         try:
             return table.Columns.from_toml(tomllib.load(file))

@@ -152,7 +152,7 @@ class _Reading:
         )
 
     def _movements(self) -> Iterator[tuple[_Field, str]]:
-        """Yield each :61: with the text of its :86:. A :86: after a balance is the statement's."""
+        """Yield each :61: with the text of its :86:. A :86: after a balance belongs to the statement."""
         movement: _Field | None = None
         details: list[str] = []
         for one in self._message:
@@ -259,7 +259,7 @@ def _text(file: BinaryIO) -> str:
 
 
 def _messages(text: str) -> Iterator[list[_Field]]:
-    """Yield each message's fields, without lines in between, such as SWIFT's envelope."""
+    """Yield each message's fields, without the lines between messages, such as SWIFT's envelope."""
     message: list[_Field] = []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         match = _FIELD.match(line)

@@ -23,7 +23,7 @@ def files(stack: Stack, since: datetime, until: datetime) -> dict[str, Any]:
 
 
 def file(stack: Stack, digest: str) -> dict[str, Any]:
-    """Return a file's statements, and lines with orders. Raises CommandFailed for an unknown file."""
+    """Return a file's statements, and its lines with their orders. Raises CommandFailed if unknown."""
     own = _record(stack, unreadable := list[str]())
     row = stack.store.read(keys.bank_file(digest))
     if row is None:

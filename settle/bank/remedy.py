@@ -17,10 +17,10 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the orders that correct a finding; empty if a person must look first.
+    """Return the commands that correct a finding; none if a person must decide.
 
-    A key derives from the line or order: run twice, it books once. The payer chooses the line's text, so only
-    a return names an account.
+    Keys derive from the line or order, so a repeat books nothing. Accounts come from orders: the payer
+    chooses a line's text.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -33,7 +33,7 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return a line's missing order; empty without a reference."""
+    """Return the command for a line's missing order; none without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

@@ -34,8 +34,8 @@ class Columns:
 
     `date`: a strptime format, such as %d.%m.%Y. `booked`, `amount` and the other columns are names in the
     header. The account and the currency are fixed texts (`account`, `currency`) or columns (`account_column`,
-    `currency_column`). Without a column `side`, a minus is a debit; with it, `credit` and `debit` list its
-    values, and amounts have no sign. `preamble`: lines before the header.
+    `currency_column`). Without `side`, a negative amount is a debit. With `side`, `credit` and `debit` list
+    that column's values, and amounts have no sign. `preamble`: lines before the header.
     """
 
     booked: str
@@ -274,7 +274,7 @@ class _Joined(io.RawIOBase):
 
 
 def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with its first line's number. A line is held whole, up to a bound."""
+    """Yield each row with the number of the row's first line. A line is held whole, up to a bound."""
     encoding = "utf-8-sig" if columns.encoding.lower() == "utf-8" else columns.encoding
     text = io.TextIOWrapper(io.BufferedReader(file), encoding, "surrogateescape", newline="")
     lines = _Lines(text)

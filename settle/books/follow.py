@@ -18,8 +18,8 @@ from settlement.journal.objects import Copy
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
     """Copy new entries every `every_seconds`, forever; yield each round's result.
 
-    `behind_seconds` counts from the start of the latest round that skipped no object; None before. A failure
-    of PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises CommandFailed for a
+    `behind_seconds` counts from the start of the latest round that skipped no object; else None. A failure of
+    PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises CommandFailed for a
     wrong URL or a missing schema.
     """
     whole_at: datetime | None = None

@@ -39,7 +39,7 @@ def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
 
 
 def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
-    """Copy all new objects. `total` keeps the sum if the copying breaks off.
+    """Copy all new objects. `total` keeps the counts if an exception ends the copying.
 
     An unreadable or misnamed object does not block others.
     """

@@ -86,9 +86,9 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
 
 
 def add_currencies(books: Books, currencies: dict[str, int]) -> None:
-    """Add the stage's currencies. Raises CommandFailed if one has other decimals here.
+    """Add the stage's currencies. Raises CommandFailed if the books have other decimals.
 
-    Each row of that currency would mean another amount.
+    Otherwise each row of that currency would mean another amount.
     """
     with books.transaction() as query:
         known = {str(code): int(exponent) for code, exponent in query(_CURRENCIES)}

@@ -76,8 +76,8 @@ class Sum:
 class Verdict:
     """Whether the books match the table up to `until`.
 
-    `behind_seconds` is the age of the oldest entry missing from the books, even after `until`; else 0.
-    `suspense` counts entries that came after their month was closed: not a difference.
+    `behind_seconds` is the age of the oldest entry that the books lack, even if posted after `until`; 0
+    without one. `suspense` counts entries that came after their month was closed: not a difference.
     """
 
     until: str

@@ -24,7 +24,7 @@ def declared(stack: Stack) -> list[dict[str, Any]]:
 def answers(stack: Stack, key: str) -> list[dict[str, Any]]:
     """Return the answer, or the state, of each check that a payment demands.
 
-    Raises CommandFailed for an unreadable or unclaimed payment, or one without checks.
+    Raises CommandFailed for a payment that is unreadable, unclaimed or without checks.
     """
     try:
         state = stack.store.settlement(key)

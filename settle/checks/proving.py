@@ -37,7 +37,7 @@ Decision = tuple[str, str]
 
 @dataclass(frozen=True)
 class Broken:
-    """A broken promise. The same seed finds it again."""
+    """A promise that the check broke. The same seed breaks it again."""
 
     seed: int
     promise: str
@@ -227,7 +227,7 @@ class Proof:
 
     @property
     def unseen(self) -> list[str]:
-        """Return declarations that no life met."""
+        """Return declared refusals and waits that no life met."""
         met = self.refused.keys() | self.called_back
         never = [f"refusal {reason}" for reason in self.check.refusals if reason not in met]
         return [*never, *(["wait"] if self.check.wait_seconds and not self.waited else [])]

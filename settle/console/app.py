@@ -74,7 +74,7 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
-    """Run a page in a thread, as it waits for AWS; show failures as pages."""
+    """Return a handler that runs a page in a thread, as the page waits for AWS, and shows failures."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -53,7 +53,7 @@ def decide(console: Console, request: Request) -> Response:
 def _offers(
     console: Console, state: SettlementState, case: Mapping[str, Any], is_proposed: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield each decision with this person's verbs: resolve, propose."""
+    """Yield each decision with the verbs (resolve, propose) that this person may use."""
     possible = {
         one["decision"]: _verbs(console, state, one["decision"], is_proposed) if one["command"] else ()
         for one in case["decisions"]
@@ -76,7 +76,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Map each forbidden move to the reason."""
+    """Return the reason against each move (approve, withdraw); empty if allowed."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())
@@ -176,7 +176,7 @@ def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Return a decision's effect. Raises CommandFailed if a case of LIMBO is over."""
+    """Return a decision's effect. Raises CommandFailed if it decides a case of LIMBO that is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")

@@ -49,10 +49,10 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Return the failure of a request from another host, page or browser.
+        """Return a Failure if the request comes from another host, page or browser; else None.
 
-        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. Any page may link to the
-        address with the token, which proves the person.
+        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. Any page may link to
+        ENTER: its token proves the person.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -68,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return the failure of another page's form; keep our own form's fields in the request's state."""
+        """Return a Failure for another page's form; else None, with the fields in `request.state`."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."

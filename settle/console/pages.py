@@ -152,7 +152,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return a period's first instant and exclusive end. Raises CommandFailed."""
+    """Return `since` and the exclusive `until`; None if not given. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()
@@ -163,7 +163,7 @@ def _times(console: Console, request: Request) -> tuple[datetime | None, datetim
 
 
 def _is_between(instant: str, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether an instant is in a period. An unreadable instant is only in the unbounded period."""
+    """Return whether an instant is in a period. A malformed instant is only in the unbounded period."""
     if since is None and until is None:
         return True
     try:

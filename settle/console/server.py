@@ -66,7 +66,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
 def door_page(address: str) -> Iterator[Path]:
     """Yield a file, readable only by its owner, that sends a browser to an address.
 
-    In a browser's arguments, all users of the machine would see the token.
+    An address in the browser's arguments would show all users the token.
     """
     handle, name = tempfile.mkstemp(prefix="settle-console-", suffix=".html")
     try:

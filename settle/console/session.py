@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 class Session:
-    """A session, opened once with its token. It is only in memory, and ends with the process."""
+    """A browser's session, opened once with a token, kept only in memory."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Session:
         self._made_at = self._seen_at = clock()
 
     def enter(self, token: str) -> str | None:
-        """Exchange the token for the cookie; None if wrong, used or expired."""
+        """Exchange the token for the cookie; return None for a wrong, used or expired token."""
         now = self._clock()
         is_right = hmac.compare_digest(token.encode(), self.token.encode())
         if not (is_right and self.token) or now - self._made_at > TOKEN_SECONDS:
@@ -52,5 +52,4 @@ class Session:
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     def end(self) -> None:
-        """Invalidate cookie and token for good."""
         self.token = self._cookie = ""

@@ -7,7 +7,7 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Publish settlements again; yield each order's published keys, and why others failed.
+    """Publish settlements again; yield per order the published keys, and the failed keys' reasons.
 
     Raises CommandFailed at a refused order; earlier orders took effect.
     """

@@ -32,7 +32,7 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Raise CommandFailed for a comparison that is cut off."""
+    """Raise CommandFailed if the block's comparison is cut off."""
     try:
         yield
     except CutOff as reason:
@@ -52,7 +52,6 @@ def copy(stack: Stack, against: str, option: str = "against") -> Copy:
 
 
 def bucket(stack: Stack) -> str:
-    """Return the journal's bucket. Raises CommandFailed without one."""
     if "JournalBucket" not in stack.outputs:
         raise CommandFailed(Exit.NOT_FOUND, f"stack {stack.name}: has no sealed journal yet; deploy it")
     return stack.outputs["JournalBucket"]

@@ -47,8 +47,8 @@ def deploy(running: Running, sources: str) -> Running:
 def deploy_app(running: Running, app: str, folder: Path) -> dict[str, dict[str, str]]:
     """Deploy a user's app from `folder`; return its stacks' outputs.
 
-    Its sagas take the embedded AWS's settings. CDK's bootstrap roles are left out, as there they may not use
-    the staging bucket. Raises CommandFailed.
+    Its sagas take the embedded AWS's settings. CDK's bootstrap roles are left out: they may not use the
+    embedded staging bucket. Raises CommandFailed.
     """
     out, outputs_file = state.SCRATCH / "app.out", state.SCRATCH / "app.json"
     place = json.dumps({"python": sys.executable, "kyc_url": running.kyc_url})

@@ -17,7 +17,6 @@ def runs() -> bool:
 
 
 def start(running: Running) -> None:
-    """Start the provider on its recorded port. Raises CommandFailed."""
     processes.start(processes.KYC_SIMULATOR, "--port", str(running.kyc_port), log="kyc-log")
     give_up_at = time.monotonic() + START_SECONDS_MAX
     while not ports.is_taken(running.kyc_port):

@@ -163,7 +163,7 @@ class Provider(BaseHTTPRequestHandler):
         return None
 
     def _misbehave(self, behaviour: Behaviour) -> bool:
-        """Misbehave, or return True for a proper answer."""
+        """Misbehave; return True if a proper answer must follow."""
         if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
             self.close_connection = True
             self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)

@@ -58,7 +58,7 @@ class Running:
     def variables(self) -> dict[str, str]:
         """Return variables by which AWS's SDKs and the examples reach the embedded AWS.
 
-        All services share one address: no SDK may prefix it, as with `sync-`.
+        All services share one address, so no SDK may add a prefix such as `sync-`.
         """
         named = {name: self.outputs[output] for name, output in _ADDRESSES.items() if output in self.outputs}
         apis = {

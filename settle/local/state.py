@@ -46,7 +46,7 @@ def read() -> Running | None:
 
 
 def write(running: Running) -> None:
-    """Write atomically: a crash leaves the old record. It may have a password."""
+    """Write the record, which may have a password, atomically: a crash leaves the old record."""
     unfinished = STATE.with_suffix(".new")
     unfinished.touch(mode=0o600)
     unfinished.write_text(json.dumps(asdict(running)))

@@ -21,7 +21,6 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 
 
 def named(name: str) -> Migration:
-    """Return a migration. Raises CommandFailed if it is unknown."""
     if name not in MIGRATIONS:
         known = ", ".join(MIGRATIONS)
         raise CommandFailed(Exit.USAGE, f"name: there is no migration {name}; this release has {known}")
@@ -37,7 +36,7 @@ def run(
 ) -> Progress:
     """Run until done or paused. Raises CommandFailed, NotAlone.
 
-    The role's session ends after an hour: the same runner continues with a new session.
+    After an hour the role's session ends, and the runner gets a new session.
     """
     runner = os.urandom(8).hex()
     while True:
@@ -53,7 +52,7 @@ def run(
 def means(
     stack: Stack, migration: Migration, units_per_second: float, told: Callable[[Progress], None]
 ) -> Means:
-    """Return a runner's means. Raises CommandFailed if the role is missing or cannot be assumed."""
+    """Return a runner's tools. Raises CommandFailed if the role is missing or cannot be assumed."""
     session = _session(stack, migration)
     cloudwatch = client_of(session, "cloudwatch", stack.endpoint_url)
     return Means(

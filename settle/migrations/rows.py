@@ -1,7 +1,7 @@
 """Writes of a migration: settlements' rows to a new layout or back, and its own row.
 
-They touch no row in flight, and move no money. Each is conditional on the row as read, so repeats and late
-writes change nothing. See docs/operating/migrating.md.
+No write touches a row in flight or moves money. Each write is conditional on the row as read, so repeats and
+late writes change nothing. See docs/operating/migrating.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Migration:
-    """One change of finished rows. `attributes` are all that its writes name, besides the keys.
+    """One change of finished rows. `attributes` are all attributes that the writes name, besides the keys.
 
-    `needs`: by direction, the attribute of a row not yet migrated.
+    `needs`: by direction, the attribute that only unmigrated rows have.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Progress:
     """A migration's row: its only runner, and its progress.
 
     `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left`: changed by others after the read. `reason` explains
-    a pause. `deployment` is the newest at `began_at`: a later one may have written the old layout to rows
-    already read.
+    `changed` and `left` count settlements' rows; `left` rows were changed by others after the read. `reason`
+    explains a pause. `deployment` is the newest deployment at `began_at`: a later deployment may have written
+    the old layout to rows already read.
     """
 
     name: str
@@ -77,7 +77,6 @@ class Progress:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Progress":
-        """Parse a row. Raises MalformedRow."""
         try:
             return cls(
                 name=row["pk"].partition("#")[2],
@@ -109,7 +108,7 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Put the row in place of the version that was read, or as the first version."""
+    """Return the put of `progress` over the version that was read, or as the first version."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)
@@ -120,7 +119,7 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Move the number of partial reversals from `parts` to `reversals_in_part`, or back.
+    """Return the write that renames `parts`, a count of reversals, to `reversals_in_part`, or back.
 
     Only a SETTLED row has these attributes. The write does not name the status, which the role must not
     change.

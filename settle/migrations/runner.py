@@ -46,13 +46,12 @@ def read_by(migration: Migration) -> tuple[str, ...]:
 
 
 def look(store: Store, migration: Migration) -> Progress | None:
-    """Return the progress; None before the first run."""
     row = store.read(keys.migration(migration.name))
     return None if row is None else Progress.from_row(row)
 
 
 def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
-    """Stop a migration after its page; None before its first run."""
+    """Pause a migration after the current page; return the progress, if any."""
     while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
         paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
         if paused is not None:
@@ -63,9 +62,10 @@ def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
 def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
     """Migrate the remaining rows, as the only runner, until done or paused.
 
-    An unfinished migration resumes. It starts anew in another direction, after it was done, and after each
-    deployment, whose functions may have written the old layout to rows already read. A run that meets a
-    deployment pauses at its end. Throttling by DynamoDB or an active alarm also pauses it. Raises NotAlone.
+    An unfinished migration resumes. A run starts anew in another direction, after a finished migration, and
+    after a deployment, as the deployed functions may have written the old layout to rows already read. A run
+    that ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses a run.
+    Raises NotAlone.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -121,8 +121,8 @@ def _taken(means: Means, migration: Migration, direction: Direction, runner: str
 def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
-    If a person paused it meanwhile, the pause stays, and the page is read again. A save whose answer was lost
-    counts.
+    If a person paused the migration meanwhile, the pause stays, and the next run reads the page again. A save
+    whose answer was lost counts.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)

@@ -39,8 +39,8 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
     """Yield orders from `since` to before `until`, oldest first, up to 100 a page.
 
-    `by` is part of a giver's or approver's ARN, in any case. Each selection has the unreadable rows, with the
-    reason in `unreadable`: spoiling a row hides no order.
+    `by` is part of a giver's or approver's ARN, in any case. An unreadable row is yielded whatever `by` is,
+    with the reason in `unreadable`, so spoiling a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
@@ -88,7 +88,7 @@ def _fault(stack: Stack, row: Row) -> str | None:
 
 
 def _ensure_order(row: Row) -> None:
-    """Raises MalformedRow for an unknown order, or a negative amount."""
+    """Raise MalformedRow for an unknown order, or a negative amount."""
     kind = row["step"].partition(":")[0]
     decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
     if kind == REVERSE_PART and row["amount"] < 0:
@@ -132,7 +132,7 @@ def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
 
 
 def _has_money(stack: Stack, row: Row) -> bool:
-    """Return whether an amount can be shown; if not, the order is shown without."""
+    """Return whether the row's amount can be shown."""
     amount, currency = row.get("amount"), row.get("currency")
     return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 

@@ -14,7 +14,7 @@ Offered = list[tuple[str, str]]
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
     """Return keys of open cases; none if the stack does not answer.
 
-    Asks the stack of a `--stack` before the key, else the embedded stack.
+    Asks the `--stack` typed before the key, else the embedded stack.
     """
     from settle.orders import limbo
 

@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """LIMBO cases on an account, by an error, or both; by default all."""
+    """A filter of LIMBO cases by account, error, or both; by default all."""
 
     account: str | None = None
     error: str | None = None
@@ -55,8 +55,8 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 class Open:
     """Open cases, oldest first, and whether more exist.
 
-    `unreadable`: rows that the index lists in LIMBO; each selection shows them, and no decision applies to
-    them.
+    `unreadable`: rows that the index lists in LIMBO. Every account and error shows these rows; no decision
+    applies to them.
     """
 
     states: list[SettlementState]

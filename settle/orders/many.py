@@ -49,10 +49,10 @@ Count = Callable[[str, int], None]
 
 
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
-    """Give the orders, then follow them. A refusal stops no other case.
+    """Give the orders, then wait for their ends. A refusal stops no other order.
 
-    Raises CommandFailed with the progress if the API is shut, if orders fail in a row, or on Ctrl-C. Orders
-    given stay on record.
+    Raises CommandFailed with the progress if the API takes no orders, if orders fail in a row, or on Ctrl-C.
+    Orders given stay on record.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -79,7 +79,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """Give one order; if it will be carried out, its case joins `waiting`. Raises DoorShut."""
+    """Give one order; add its item to `waiting` unless it only changes a proposal. Raises DoorShut."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)
@@ -106,7 +106,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Report settlements at rest (no execution works); after the time limit, the others."""
+    """Report each waiting item once no execution works on it; the others after the time limit."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

@@ -59,7 +59,7 @@ KeyAndProposed = Annotated[
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
     """Return whether --account or --all-of is given. Raises CommandFailed for mixed options.
 
-    `of_one`: the options of a single case, and `seen`, which only an order on many cases has.
+    `of_one`: the options of a single case; also `seen`, valid only for many cases.
     """
     many, seen = account is not None or error is not None, of_one.pop("seen")
     for name, value in of_one.items():
@@ -95,7 +95,6 @@ def decision_alone(words: list[str]) -> Decision:
 
 
 def decision_of(word: str) -> Decision:
-    """Raises BadParameter for an unknown decision."""
     if word not in list(Decision):
         raise typer.BadParameter(f"DECISION must be one of {', '.join(Decision)}")
     return Decision(word)

@@ -13,7 +13,8 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
     """Return the next part's number.
 
-    Raises CommandFailed if an earlier part has this amount and reason: its answer may have been lost.
+    Raises CommandFailed if an earlier part has the same `amount` and `reason`: that part's answer may have
+    been lost.
     """
     number = state_of(stack, key).next_part
     wanted = _parsed(stack, key, amount, reason, number)
@@ -29,18 +30,18 @@ def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part. Safe to repeat with its number."""
+    """Reverse a part. Safe to repeat with the same `part`."""
     return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
 
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Propose a part. Safe to repeat with its number."""
+    """Propose a part. Safe to repeat with the same `part`."""
     answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
     return proposal.proposed(stack, key, answer)
 
 
 def break_glass(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part without approval, and page everybody. Safe to repeat with its number."""
+    """Reverse a part without approval, and page everybody. Safe to repeat with the same `part`."""
     return _given(stack, f"{REVERSE_PART}/{Move.BREAK_GLASS}", _order(stack, key, amount, reason, part))
 
 

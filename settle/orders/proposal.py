@@ -20,7 +20,7 @@ def latest(stack: Stack, key: str) -> Proposal | None:
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return the proposal that may be approved now, as a field; else {}."""
+    """Return {"proposal": …} for the proposal that may be approved now, or {} if there is none."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 
@@ -31,7 +31,7 @@ def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Open proposals by key, and why others are unreadable."""
+    """Open proposals, and the reasons of unreadable proposals, by settlement key."""
 
     open: dict[str, Proposal]
     unreadable: dict[str, str]
@@ -62,7 +62,7 @@ def approvals(proposal: Proposal) -> str:
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """Describe a proposal, without amount and command if closed or void."""
+    """Describe a proposal; a closed or void proposal has no amount and no command."""
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {

@@ -21,7 +21,7 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision, or a reversal if it is None. Safe to repeat."""
+    """Propose a decision, or a reversal if `decision` is None. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
@@ -39,9 +39,9 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 
 
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcome, or the proposal if it needs more approvals.
+    """Approve a proposal; return the outcome, or the proposal if more approvals are needed.
 
-    The orders' API compares the shown values. Safe to repeat.
+    The orders' API compares the values in `shown`. Safe to repeat.
     """
     names = ("decision", "case", "part", "amount", "digest")
     answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})

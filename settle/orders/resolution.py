@@ -62,7 +62,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed if a command without a case may mean an earlier case."""
+    """Raise CommandFailed from the second case: a command without `case` may mean an earlier case."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)
@@ -82,7 +82,7 @@ def still(stack: Stack, state: SettlementState) -> CommandFailed:
 
 
 def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed unless this decision and reason closed the case."""
+    """Raise CommandFailed unless the `wanted` decision and reason closed the case."""
     made = stack.store.evidence(key, order_name(wanted["case"]))
     if made is None:
         raise CommandFailed(
@@ -97,7 +97,7 @@ def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
 
 
 def _refuse_repeated(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed if this same command closed the previous case."""
+    """Raise CommandFailed if the `wanted` decision and reason closed the previous case."""
     number = wanted["case"]
     before = stack.store.evidence(key, order_name(number - 1))
     if before is not None and _is(before, wanted):

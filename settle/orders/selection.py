@@ -1,6 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-A digest such as `1500-…` has the count and hash of the 1,500 oldest that fit. Later cases are excluded.
+A digest such as `1500-…` has the count and hash of the 1,500 oldest cases that the decision fits.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The wanted decision. Verbs on proposals have no `reason`."""
+    """The wanted decision. `reason` is empty if the verb acts on proposals."""
 
     verb: Verb
     decision: Decision
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """A case, and in `unfit` why the decision does not fit."""
+    """A case. `unfit`: why the decision does not fit, else None."""
 
     state: SettlementState
     case: Case
@@ -79,7 +79,7 @@ class Selection:
     unreadable: Sequence[Line] = ()
 
     def seen(self, count: int | None = None) -> str:
-        """Return the digest of the `count` oldest cases that fit; by default all."""
+        """Return the digest of the `count` oldest cases in `fit`; by default all."""
         items = self.fit[:count]
         lines = sorted(self._line(item) for item in items)
         text = json.dumps([self.wanted.verb, self.wanted.decision, lines], separators=(",", ":"))

@@ -51,9 +51,9 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Return whether the output accepted the text. The work continues after a failure.
+    """Run `show`; return False if the output cannot be written.
 
-    Later output goes to the null device: Python would fail at its exit.
+    Later output goes to the null device, or Python would fail at its exit.
     """
     try:
         show()
@@ -67,7 +67,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Print a batch's progress if anything stops it, even Ctrl-C."""
+    """Print how many are done if anything stops the block, even Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -100,7 +100,7 @@ def print_json(value: Any) -> None:
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Let a printer print JSON if a second argument is true."""
+    """Return a printer that prints JSON if its second argument is true, else calls `show`."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:

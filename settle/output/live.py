@@ -42,7 +42,7 @@ def event(told: dict[str, Any]) -> None:
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
     """Print snapshots in place on a terminal, else one after the other.
 
-    After a failed look, a terminal shows the last good snapshot with the error.
+    After a failed read, a terminal shows the last good snapshot with the error.
     """
     if as_json:
         for snapshot in taken:
@@ -59,7 +59,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
-    """Lay out a snapshot; after a failed look, the earlier `seen` with the error below."""
+    """Lay out `snapshot`; if it has an error, lay out `seen` with the error below."""
     if not snapshot["error"]:
         return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)

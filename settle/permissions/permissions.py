@@ -9,7 +9,6 @@ _ORDERS = "/POST/orders/"
 
 
 def policy(stack: Stack, kind: Kind) -> dict[str, Any]:
-    """Return a policy as deployed. Raises CommandFailed."""
     if kind.output not in stack.outputs:
         raise CommandFailed(
             Exit.NOT_FOUND,

@@ -133,7 +133,7 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """In the process: read, report the findings, and send facts on request."""
+    """Read the segment, in its process; report findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:

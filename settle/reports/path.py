@@ -38,7 +38,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """A state on the path. `proof`: the attribute, or evidence's step, that shows it."""
+    """A state on the path. `proof`: the attribute, or evidence's step, that shows the visit."""
 
     state: str
     mark: Mark = Mark.PASSED
@@ -162,7 +162,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """Return a stuck reversal's state; for a closed case, the first state due."""
+    """Return the state of the reversal `stuck`, else of the first step in `due`."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

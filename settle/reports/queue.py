@@ -68,7 +68,7 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """Return `recover` once the deadline has passed, else `status`."""
+    """Return the command `recover` after the deadline, except in review; else `status`."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 
@@ -94,7 +94,7 @@ def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return proposals that wait for another person, first to expire first, and unreadable rows.
+    """Return the proposals that wait for another person, by expiry, and unreadable rows.
 
     Proposals on LIMBO come from the cases, others from recent orders.
     """
@@ -122,7 +122,7 @@ def _proposals(
 
 
 def last_proof(stack: Stack, at: datetime) -> dict[str, Any]:
-    """Return figures from CloudWatch, or None values and the reason."""
+    """Return the last proof's figures from CloudWatch, or None values and the reason."""
     nothing: dict[str, Any] = dict.fromkeys(("at", *_PROOF))
     try:
         client = stack.client("cloudwatch")

@@ -73,7 +73,7 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
 def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
     """Read a settlement's rows between two equal reads of its own row. Raises CommandFailed.
 
-    Otherwise a step might show without its entry.
+    With one read, a step might show without its entry.
     """
     row = stack.store.read(keys.settlement(key))
     for _ in range(LOOKS_MAX):

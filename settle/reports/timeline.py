@@ -58,7 +58,7 @@ _BY_NOW = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An event, the time since the previous event, and the reason for the gap."""
+    """An event. `after`: the time since the previous event; `gap`: the reason for that time."""
 
     at: str
     kind: str

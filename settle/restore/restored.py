@@ -21,8 +21,8 @@ def plan(
 ) -> dict[str, Any]:
     """Describe what a restored table lacks; write nothing.
 
-    Rows put since the restored instant come from the sealed journal `source`. `at` is this instant if AWS
-    does not know it. Raises CommandFailed without it, and for an unreadable journal.
+    Rows put since the restored instant come from the sealed journal `source`. `at` gives the instant if AWS
+    does not know it. Raises CommandFailed without an instant, and for an unreadable journal.
     """
     target = replace(stack, outputs=Outputs(stack.outputs | {"TableName": table}))
     described = restored_settings.describe(target)

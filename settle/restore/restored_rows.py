@@ -20,8 +20,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts `rows` whose copy, signed again, has the sealed digest. Other copies lack texts that a
-    locked object must not hold.
+    `proven` counts the rows whose sealed copy, signed again, has the sealed digest. Other copies lack texts
+    that a locked object must not hold.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Missing(NamedTuple):
 
 
 def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Missing:
-    """Compare a restored table with the rows sealed since `instant`; only these use memory.
+    """Compare a restored table with the rows sealed since `instant`, which are held in memory.
 
     Raises CommandFailed for an unreadable or changed object.
     """

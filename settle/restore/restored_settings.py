@@ -12,7 +12,6 @@ _NOT_THERE = "ResourceNotFoundException"
 
 
 def describe(target: Stack) -> dict[str, Any]:
-    """Describe the table. Raises CommandFailed if it is missing."""
     name = target.outputs["TableName"]
     try:
         described: dict[str, Any] = target.client("dynamodb").describe_table(TableName=name)["Table"]
@@ -50,7 +49,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault if the tables' keys differ: the roles may use only the stack's.
+    """Return a fault if the tables' keys differ: roles may use only the stack's key.
 
     Empty if the stack's table is lost.
     """

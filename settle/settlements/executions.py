@@ -11,7 +11,7 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Describe the owner, executions, deadline, recovery's next look, and activity.
+    """Describe the owner, executions, deadline, recovery's next check, and activity.
 
     Does not call Step Functions for a finished settlement.
     """
@@ -31,8 +31,8 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
     """Return the owner's execution and, in LIMBO, the execution that waits for a decision.
 
-    A reversal's owner runs on the compensating machine; others run on the settlement machine, Standard if
-    Step Functions knows the name there.
+    A reversal's owner runs on the compensating machine. Any other owner is Standard if Step Functions knows
+    its name, else Express.
     """
     is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")

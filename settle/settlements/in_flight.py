@@ -26,7 +26,7 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return settlements in flight, by recovery's next look."""
+    """Return settlements in flight, by the time of recovery's next check."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
@@ -48,7 +48,7 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 def changed_since(stack: Stack, since: datetime) -> list[str]:
     """Return keys of settlements changed since an instant. Scans the whole table, without an index.
 
-    Includes every settlement with a partial reversal, whose time its row lacks.
+    Includes every settlement with a partial reversal, as rows lack its time.
     """
     found = pages.scan(
         stack.store,
@@ -75,7 +75,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Describe a settlement in flight. `since`: its last start; while in review, its claim."""
+    """Describe a settlement in flight. `since`: the last start's time; while in review, the claim's."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
@@ -98,7 +98,7 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return recovery's delay with the settlement due first."""
+    """Return how many seconds recovery is late for the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 

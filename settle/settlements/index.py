@@ -36,9 +36,9 @@ class Found:
 
 
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
-    """Return the first settlements that the index lists in `partitions`, by sort key.
+    """Return the first `limit` settlements, or all, that the index lists in `partitions`, by sort key.
 
-    `left`: statuses of settlements that have left the list. Without a limit, all.
+    Omits settlements with a status in `left`: the index may lag behind rows.
     """
     enough = sys.maxsize if limit is None else limit + 1
     client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()

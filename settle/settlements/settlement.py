@@ -41,9 +41,9 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return entries and evidence, oldest first; an entry and its decision's evidence are one line.
+    """Return entries and evidence, oldest first; an entry and evidence of one step are merged.
 
-    Expired entries follow from the settlement's row. Raises MalformedRow.
+    Expired entries are rebuilt from the settlement's row. Raises MalformedRow.
     """
     return merged(stack, row, journal.read(stack.store, row))
 
@@ -79,7 +79,6 @@ def _expired(stack: Stack, row: Row, read: journal.Journal) -> list[Row]:
 
 
 def describe(stack: Stack, key: str) -> dict[str, Any]:
-    """Return the outcome, executions, journal and advice."""
     row = stack.store.read(keys.settlement(key))
     if row is None:
         raise unclaimed(stack, key)

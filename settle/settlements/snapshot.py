@@ -26,7 +26,7 @@ _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Yield snapshots forever. A failed look yields only its error."""
+    """Yield snapshots forever; after a failed read, only the error."""
     while True:
         at = instants.now()
         try:
@@ -52,7 +52,7 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """Describe the settlements due first; `oldest` leaves out those in review."""
+    """Describe the settlements due first; `oldest` excludes settlements in review."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)
@@ -91,7 +91,7 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Return whether the deadline passed before the release; later, it no longer counts."""
+    """Return whether the deadline has passed without a release."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Ended:
-    """The contract's output, or an error."""
+    """An execution's end: the contract's output, or an error."""
 
     key: str
     execution: str
@@ -67,7 +67,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 def send(stack: Stack, request: str) -> str:
     """Send a request to the start queue; return its key.
 
-    Raises CommandFailed: repeat it.
+    Safe to repeat after CommandFailed.
     """
     key = key_of(request)
     try:

@@ -13,7 +13,7 @@ from settlement_client.request import Request
 
 
 class Client:
-    """A stack's client. Each method needs one of the addresses given here.
+    """A stack's client. Each method needs one of the constructor's addresses.
 
     Use one client per thread, as boto3 requires one session per thread.
 
@@ -92,9 +92,9 @@ class Client:
         return self._readers.status(key)
 
     def wait(self, key: str, seconds: float, after: int | None = None) -> Reading:
-        """Wait until the sequence is above `after`; without `after`, until the status is final or LIMBO.
+        """Return a reading with a sequence above `after`; without `after`, with a status final or LIMBO.
 
-        After `seconds`, return the reading as it is: check its status. Raises NotFound if the key is not
+        After `seconds`, return the current reading: check its status. Raises NotFound if the key is not
         claimed by then. Raises Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
@@ -102,17 +102,17 @@ class Client:
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
         """Yield the pages of the whole sealed journal, with the entries posted at `since` or later.
 
-        `cursor` is that of the last page that you stored, with the same `since`. An entry may come twice,
-        with equal content. Raises Unavailable: continue from the previous page's cursor.
+        `cursor` comes from the last page that you stored; pass the same `since` with it. An entry may come
+        twice, with equal content. Raises Unavailable: continue from the previous page's cursor.
         """
         return pages(self._readers, since, cursor)
 
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
         """Cancel the payment started with `request`, before its hold or in review; return its reading.
 
-        `seen` is the sequence that you decided on: a payment changed since then is not cancelled. Raises
-        NotCancellable if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown:
-        call again with the same request.
+        `seen` is the sequence that you read: a payment changed since is not cancelled. Raises NotCancellable
+        if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown: call again with
+        the same request.
         """
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 

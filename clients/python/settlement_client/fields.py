@@ -38,7 +38,6 @@ class Fields:
         return self.content.get(name) is not None
 
     def is_set(self, name: str) -> bool:
-        """Return whether a required field is not null."""
         if name not in self.content:
             raise self._wrong(name, "")
         return self.has(name)

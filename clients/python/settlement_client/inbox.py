@@ -93,7 +93,7 @@ class DynamoDbInbox:
         self._client, self._table = client, table
 
     def newer(self, key: str, sequence: int, effects: Sequence[Mapping[str, Any]] = ()) -> bool:
-        """Record a sequence and your own writes, all or none; return False if it is not newer.
+        """Record a sequence and your own writes, all or none; return False if the sequence is not newer.
 
         `effects` are items of TransactWriteItems. Raises ClientError if DynamoDB refuses an effect, or if two
         readers conflict: nothing is written, and the message comes again.

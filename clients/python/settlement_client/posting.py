@@ -27,7 +27,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
     """Return an answer with status 200 or 202.
 
-    After a lost answer, a refusal by AWS (403) raises Unknown: it says nothing about the lost call.
+    AWS's refusal (403) of a try after a lost answer raises Unknown: the lost try may have paid.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:

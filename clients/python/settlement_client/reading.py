@@ -33,7 +33,7 @@ _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 @dataclass(frozen=True)
 class Reading:
-    """An outcome and its sequence, which each change raises by 1. Pass it as `after` to await a change."""
+    """An outcome and its sequence. Each change raises `sequence` by 1; `after=sequence` awaits a change."""
 
     outcome: Outcome
     sequence: int
@@ -93,7 +93,6 @@ class Answer:
     etag: str
 
     def reading(self, key: str) -> Reading:
-        """Return the outcome in the answer. Raises MalformedAnswer."""
         outcome, etag = Outcome.from_json(self.text), _ETAG.fullmatch(self.etag)
         if etag is None:
             raise MalformedAnswer("etag: must be a sequence in quotes")

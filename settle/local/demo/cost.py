@@ -39,7 +39,7 @@ def since(stack: Stack, instant: float) -> dict[str, Cost]:
 
 
 def lines(stack: Stack, instant: float) -> list[dict[str, Any]]:
-    """Read until two looks agree, or LOOKS_MAX times: late lines may be on their way."""
+    """Return log lines since `instant`, read until two reads agree, or LOOKS_MAX times."""
     log_groups, earlier = _function_logs(stack), None
     for _ in range(LOOKS_MAX):
         time.sleep(LOOK_SECONDS)

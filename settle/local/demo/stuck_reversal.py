@@ -78,7 +78,8 @@ def messages(
 ) -> Iterator[Callable[[], Iterator[dict[str, str]]]]:
     """Yield a function that receives topics' messages.
 
-    Each has a `Subject` and a `Message`, whose last line is JSON. Removes queue and subscriptions at the end.
+    A message has a `Subject`, and a `Message` with JSON as last line. Removes queue and subscriptions at the
+    end.
     """
     sqs, sns = stack.client("sqs"), stack.client("sns")
     topics = topics or [stack.outputs[output] for output in TOPICS]

@@ -31,7 +31,7 @@ _MEANINGS = {
 class Frame:
     """The console's frame around a page.
 
-    `at`: when it is made; `live`: the reload interval, if any.
+    `at`: the page's time; `live`: the reload interval, if any.
     """
 
     csrf: str
