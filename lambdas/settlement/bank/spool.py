@@ -202,7 +202,6 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """The row, the line and the latest file of an identity."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -270,7 +269,7 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal order that needs none. Return whether such an order was found.
+        """Give an order the line of an equal order that needs none. Return whether one did.
 
         The line may pass through several equal orders. `keeps`: whether an order needs a line.
         """

@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Note a call of DynamoDB. A refused call reports no capacity units."""
+    """A refused call reports no capacity units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:

@@ -72,7 +72,7 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """Change of the account's balance. The escrow changes by the same amount, with the other sign."""
+        """Change of the account's balance. The escrow's change has the other sign."""
         return self.amount if self.side == "credit" else -self.amount
 
 

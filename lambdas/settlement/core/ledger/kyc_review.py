@@ -163,7 +163,7 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """The update that records a verdict: after a rejection, only the reversal makes an event."""
+    """After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 

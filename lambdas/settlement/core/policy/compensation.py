@@ -61,7 +61,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """Begin a reversal on a person's order. `seen` is the row's `sequence` that several persons approved."""
+    """`seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
