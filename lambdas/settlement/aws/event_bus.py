@@ -1,4 +1,4 @@
-"""Events that must be put before an order is carried out."""
+"""Events that must be on the bus before an order is carried out."""
 
 import json
 import os

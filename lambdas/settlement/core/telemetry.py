@@ -103,7 +103,7 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Note the error, and the call's id, which Lambda's own lines have."""
+    """Note the error, and the call's id, which is also in Lambda's own log lines."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)

@@ -221,7 +221,10 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Whether a partition's `second` is before the minute `kept_from`. None is, if `kept_from` is empty."""
+    """Whether a partition's `second` is before the minute `kept_from`.
+
+    No second is before an empty `kept_from`.
+    """
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 
