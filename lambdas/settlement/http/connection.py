@@ -93,7 +93,7 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """A lookup in its own thread. `began_at` is wall-clock time, which no frozen environment stops."""
+    """A lookup in its own thread. `began_at` is wall-clock time, which passes in a frozen environment."""
 
     began_at: Seconds
     thread: threading.Thread

@@ -1,6 +1,6 @@
 """Orders about a settlement: recorded with their effect, before an execution is woken.
 
-If the function dies in between, recovery or a repeated order starts one.
+If the function dies in between, recovery or a repeated order starts an execution.
 """
 
 from collections.abc import Callable

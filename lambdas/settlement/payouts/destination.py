@@ -1,6 +1,6 @@
 """A payee's bank account: added by one person, confirmed by another, payable after a delay.
 
-It never changes. Any one person may freeze it.
+Its data never changes. Any one person may freeze it.
 """
 
 from collections.abc import Mapping

@@ -15,9 +15,9 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read a settlement's evidence, and those entries that exist of the ones implied or `seen`.
+    """Read a settlement's evidence, and each existing entry that row, evidence or `seen` names.
 
-    The row and the evidence imply entries. Raises MalformedRow.
+    Raises MalformedRow.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -32,7 +32,7 @@ _AFTER = "~"
 class Tally:
     """Sums of entries by currency, and of a merchant's releases and sweeps by second.
 
-    `moves` counts changes of the balance row: all entries but a merchant's releases, and sweeps.
+    `moves` counts changes of the balance row: sweeps, and all entries but a merchant's releases.
     """
 
     changes: Counter[str] = field(default_factory=Counter)
