@@ -205,7 +205,7 @@ class SharedCircuit:
         return circuit
 
     def _remember(self, circuit: Circuit, now: int) -> Circuit:
-        """Cache the circuit as of the time before its call, which may take long."""
+        """Cache the circuit, dated before the call of DynamoDB, which may take long."""
         self._known = _Known(circuit, now)
         return circuit
 

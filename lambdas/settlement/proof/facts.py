@@ -203,7 +203,7 @@ class BalanceFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum one merchant's changes, which must come second by second.
+    """Sum one merchant's changes, given in order of their seconds.
 
     Entries from before `kept_from`, a full minute, may have expired.
     """

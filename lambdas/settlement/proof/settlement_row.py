@@ -1,4 +1,4 @@
-"""A settlement's row by itself. A second look cannot resolve its contradictions."""
+"""A settlement's row: no second look can resolve contradictions within the row."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta

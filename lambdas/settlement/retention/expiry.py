@@ -1,7 +1,7 @@
 """Expiry of entries by DynamoDB's time to live.
 
-An entry expires only if its settlement's row, the idempotency record, has all its facts. The row, evidence
-and persons' orders stay.
+An entry expires only if the settlement's row, the idempotency record, has all facts of the entry. The row,
+evidence and persons' orders stay.
 """
 
 from collections.abc import Callable

@@ -132,7 +132,7 @@ def update_with_event(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update of a settlement's row that also numbers its event.
+    """Build an update of a settlement's row that also numbers the write's event.
 
     One write does both, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """

@@ -37,7 +37,7 @@ reverse a step only if it has a `cut_off`: a hanging provider takes up all of Ve
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """The failure behind a reversal, at the first uncommitted step.
 
-    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before its answer was
+    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before the answer was
     lost.
     """
     stopped = state.following or Step.FEE
