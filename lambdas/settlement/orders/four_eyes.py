@@ -94,6 +94,7 @@ class FourEyes:
         return self._moved(proposals.approve(proposal, caller, now), evidence, state)
 
     def withdraw(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
+        """Withdraw one's own or another person's proposal."""
         key, named = parse_named(body, decision)
         latest = self._latest(key)
         state, now = self.orders.state_of(key), self.orders.now()
