@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def nonce() -> str:
-    """A random text that callers cannot predict."""
+    """Unpredictable to callers."""
     return f"{random.getrandbits(32):08x}"
 
 

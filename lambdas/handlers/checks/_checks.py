@@ -139,7 +139,7 @@ def _ask(settlement: Settlement, asked: Mapping[str, Installed], context: Any) -
 
 
 def _fault(check: Check, error: BaseException) -> CheckUnavailable:
-    """Name the exception's class only: its text may hold anything."""
+    """Name only the class: an exception's text may hold anything."""
     logger.warning("check", check=check.name, error=type(error).__name__)
     why = str(error) if isinstance(error, TooLate) else f"fails with {type(error).__name__}"
     return answers.broken(check, why)

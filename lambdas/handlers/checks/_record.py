@@ -18,8 +18,8 @@ TRIES_MAX = 5
 def record(state: SettlementState, check: Declared, content: dict[str, str], now: datetime) -> Row:
     """Record a callback's decision or a refusal, unless one is on record.
 
-    Return the evidence. The answer ends the wait for its check; a refusal also ends a wait for another check.
-    Evidence and row change in one transaction, so no wait begins after its answer. If a wait begins or ends
+    Return the evidence. The answer ends a wait for this check; a refusal also ends a wait for another check.
+    Evidence and row change in one transaction, so no wait begins after the answer. If a wait begins or ends
     meanwhile, the transaction is built again. Raises StoreUnavailable after some tries, and StepFenced.
     """
     settlement, store, config = state.settlement, _dependencies.store, _dependencies.config

@@ -69,7 +69,7 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
-    """Start the owner on the machine in `variable`. Retry throttled starts, which slows the run."""
+    """Retry throttled starts, which slows the run."""
     machine, request = step_functions.arn(variable), found.input.get("settlement", found.input)
     trace = _trace.header(request["key"])
     for refused in range(starts_max):

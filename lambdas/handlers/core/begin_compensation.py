@@ -17,10 +17,10 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state: committed and reversed steps, and the work left.
+    """The machine's state: committed and reversed steps, and the work left.
 
-    If the input has an `order`, it names a decision in the table, which the execution announces. Raises
-    InvalidRequest, IdempotencyConflict and ResolutionRefused.
+    An `order` names a decision in the table, which the execution announces. Raises InvalidRequest,
+    IdempotencyConflict and ResolutionRefused.
     """
     execution = event["execution"]
     if not isinstance(execution, str):

@@ -17,8 +17,8 @@ def handler(event: dict[str, Any], context: object) -> None:
     """Open the case.
 
     Raises StepFenced if the settlement has moved on. `stuck` maps the step to its reversal's error. If the
-    reversal has committed, only the answer was lost, and no case opens. If `reversed` already lists the step,
-    a case opens nevertheless: a retry would fail for ever.
+    reversal has committed, only the answer was lost: no case opens, unless `reversed` already lists the step,
+    as a retry would fail for ever.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     ((step, error),) = event["stuck"].items()

@@ -124,7 +124,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish recovery's delay for runs that may never begin."""
+    """Publish recovery's delay, also for runs that never begin: it counts from the oldest due entry."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]

@@ -12,10 +12,9 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the decision and the notice. Only the case number in `resolution` is trusted.
+    """Trust only the case number in `resolution`: a holder of the task token may have written the rest.
 
-    A holder of the task token may have written the rest. Raises InvalidRequest, IdempotencyConflict, and
-    StepFenced for an undecided case.
+    Raises InvalidRequest, IdempotencyConflict, and StepFenced for an undecided case.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     number = _case(event["resolution"], event["case"])

@@ -24,9 +24,9 @@ Record = Mapping[str, Any]
 def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
 
-    If a service takes only part of a batch, the stream delivers the whole batch again, and consumers get
-    events twice. A third consumer would slow the stream, so this function also relays merchants' releases.
-    Releases go first, as the merchants' money waits.
+    If a service takes only part of a batch, the whole batch comes again, and consumers get events twice. A
+    third consumer would slow the stream, so merchants' releases are relayed here; they go first, as the
+    merchants' money waits.
     """
     if "replay" in event:
         return _replay(event["replay"])

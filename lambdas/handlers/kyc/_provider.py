@@ -69,9 +69,9 @@ def _health_check() -> Callable[[], bool] | None:
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask the provider, if time is left for a whole exchange. Otherwise raise StoreUnavailable.
+    """Ask if time is left for a whole exchange: an invocation that Lambda ends counts no failure.
 
-    The circuit does not count StoreUnavailable. An invocation that Lambda ends could count no failure.
+    Otherwise raise StoreUnavailable, which the circuit does not count.
     """
     seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
     if context.get_remaining_time_in_millis() < seconds_needed * 1000:

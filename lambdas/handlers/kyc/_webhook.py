@@ -55,7 +55,7 @@ def headers_of(event: dict[str, Any]) -> dict[str, str]:
 
 
 def body_of(event: dict[str, Any]) -> bytes:
-    """The body's bytes. Raises InvalidRequest."""
+    """Raises InvalidRequest."""
     text = event.get("body") or ""
     if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
         raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")

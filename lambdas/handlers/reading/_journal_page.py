@@ -114,7 +114,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 def _after(query: JournalQuery) -> str:
     """The name before the client's next object.
 
-    An object to read again comes after its own name without the last character: no name sorts in between.
+    To read an object again, return its name without the last character: no name sorts in between.
     """
     if query.position:
         name, line = query.position

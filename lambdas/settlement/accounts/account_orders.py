@@ -1,7 +1,6 @@
 """Writes of a person's order on an account.
 
-Amounts are in minor units. The order's row, written with the effect in one transaction, is the idempotency
-check.
+Amounts are in minor units. The order's row, put in the effect's transaction, is the idempotency check.
 """
 
 from collections.abc import Callable
@@ -144,7 +143,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """Build a deposit's or withdrawal's entry. The order's row detects a replay."""
+    """The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

@@ -27,7 +27,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of a body. `by` is not one: the caller does not send it."""
+        """The caller does not send the field `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -63,7 +63,6 @@ class AccountOrder:
 
     @property
     def request_hash(self) -> str:
-        """SHA-256 of the canonical order."""
         return hashlib.sha256(_CANONICAL.encode(self._content()).encode()).hexdigest()
 
     @property

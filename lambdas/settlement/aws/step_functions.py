@@ -59,8 +59,8 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 def start(machine_arn: str, name: str, data: dict[str, Any], trace: str | None = None) -> None:
     """Start an execution, in the trace of the header `trace`, if any. Raises StartUnavailable.
 
-    Express starts a second execution under the same name. Standard accepts a repeat with the same name and
-    input while the execution runs.
+    Express starts again under the same name. Standard accepts a repeat with the same name and input while the
+    execution runs.
     """
     traced = {"traceHeader": trace} if trace else {}
     try:

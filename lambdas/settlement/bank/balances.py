@@ -90,7 +90,7 @@ def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
 
 
 def closing(ordered: Ordered, currency: str) -> tuple[str, int] | None:
-    """Last day on which all accounts of a currency have a balance, and their sum."""
+    """Last day on which all accounts of a currency have a balance, and the balances' sum."""
     accounts = [_apart(own) for (_, of), own in ordered.items() if of == currency]
     known = [[(one.first, one.last, one.closing) for one in own if _balances(one)] for own in accounts]
     if not all(known):

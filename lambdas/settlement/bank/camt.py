@@ -6,7 +6,7 @@ status and days before its details.
 Status: required of each entry, also by the schema of camt.054. Only BOOK is a booking; PDNG and INFO are left
 out.
 
-Reversals: CdtDbtInd is the effect on the account, even with RvslInd (ISO: one with CRDT reverses a debit).
+Reversals: CdtDbtInd is the effect on the account, even with RvslInd (ISO: a CRDT reverses a debit).
 """
 
 import re

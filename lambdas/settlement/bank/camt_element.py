@@ -16,7 +16,7 @@ _ONCE = {"Document", "GrpHdr"}
 
 @dataclass(slots=True)
 class Value:
-    """A text with its attribute Ccy and its line in the file."""
+    """An element's text, its attribute Ccy, and its line in the file."""
 
     text: str
     currency: str

@@ -60,8 +60,6 @@ class _Account:
 
 
 class Book:
-    """Turns a message's elements into lines and statements."""
-
     def __init__(self, currencies: Mapping[str, int]) -> None:
         self._currencies = currencies
         self._ready: list[Line | Statement] = []
@@ -357,9 +355,9 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """The first and last day: of FrToDt, else of the balances, the lines or the creation.
+        """First and last day: of FrToDt, else of balances, lines or creation.
 
-        PRCD is dated the day before the first day.
+        PRCD has the day before the first day.
         """
         now = self._now
         days = [day for code, known in now.balances.items() if code != _PREVIOUS for _, day in known]

@@ -56,8 +56,8 @@ class Verdict(NamedTuple):
 class _Left(NamedTuple):
     """A currency's orders without a line.
 
-    `edges`: orders of the first days. `twins`: later orders, each equal to an order of the first days.
-    `named`: orders named by a line.
+    `edges`: orders of the first days. `twins`: later orders, each equal to one of the first days. `named`:
+    orders named by a line.
     """
 
     edges: list[tuple[Order, Finding]]

@@ -30,7 +30,7 @@ class Taken(Exception):
 
 
 class Waiting(NamedTuple):
-    """A version of an object: a second file may be put under the name before the first is read."""
+    """A version of an object: the name may be put again before this version is read."""
 
     key: str
     version: str

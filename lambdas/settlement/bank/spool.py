@@ -174,7 +174,7 @@ class Spool:
         self._touch(rowid, line)
 
     def add_recorded(self, one: Recorded) -> None:
-        """Add a recorded line of a statement with balances, before any line of a file."""
+        """Add a recorded line whose statement has balances. Call before a file's first line."""
         rowid = self._insert_row(one.line, one.part, one.references, "", is_recorded=True)
         self._name(rowid, (*one.references, one.line.bank_reference))
 
@@ -202,7 +202,6 @@ class Spool:
             )
 
     def _known(self, identity: str) -> tuple[int, BankLine, str] | None:
-        """The row, the line and the latest file of an identity."""
         rows = self._database.execute("SELECT *, rowid FROM lines WHERE identity = ?", (identity,))
         return next(((row[-1], _line(row), row[-4]) for row in rows), None)
 
@@ -270,7 +269,7 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal order that needs none. Return whether such an order was found.
+        """Give an order the line of an equal order that needs none. Return whether one did.
 
         The line may pass through several equal orders. `keeps`: whether an order needs a line.
         """

@@ -90,7 +90,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Run a statement. Never repeat it: it would find the rows that it took itself."""
+        """Never repeat a statement: it would find the rows that it took itself."""
 
 
 class Books(Protocol):

@@ -39,10 +39,7 @@ class Reply:
 
 
 class Tools(Protocol):
-    """The clock, the HTTP client and the secrets of a check.
-
-    All end at the check's deadline, a few seconds away.
-    """
+    """A check's clock, HTTP client and secrets. All end at the check's deadline, a few seconds away."""
 
     def now(self) -> datetime: ...
 

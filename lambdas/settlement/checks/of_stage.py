@@ -42,7 +42,6 @@ def installed() -> Mapping[str, Installed]:
 
 
 def declared() -> Mapping[str, Declared]:
-    """The checks' declarations by name. Raises ValueError."""
     told = [
         Declared(**one | {"refusals": tuple(one["refusals"])}) for one in json.loads(os.environ[DECLARED])
     ]

@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Note a call of DynamoDB. A refused call reports no capacity units."""
+    """A refused call reports no capacity units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -103,14 +103,14 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Note the error, and the call's id, which Lambda's own lines have."""
+    """Note the error, and the call's id, which is also in Lambda's own log lines."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)
 
 
 def _note_context() -> None:
-    """Note key and execution, last: a handler may find a key that the event lacks."""
+    """Note key and execution last: a handler may find a key that the event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:

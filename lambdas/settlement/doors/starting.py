@@ -15,14 +15,14 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """A call. `wait` is in seconds; 0: none."""
+    """`wait` is in seconds; 0: none."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """The execution's name. A repeated call with the same content has the same name."""
+        """The execution's name, equal for a repeat with the same content."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 
@@ -54,5 +54,4 @@ def _wait(prefer: str) -> int:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """Split at the separators outside quoted text."""
     yield from (part[0] for part in re.finditer(rf'(?:[^"{separator}]|"(?:[^"\\]|\\.)*"?)+', text))

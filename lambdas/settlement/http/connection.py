@@ -63,7 +63,7 @@ class Cutoff:
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Watch a connection. Raises NoAnswer if the time limit has passed."""
+        """Raises NoAnswer if the time limit has passed."""
         with self._lock:
             if self.is_over:
                 raise NoAnswer(self.told)
@@ -93,7 +93,7 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """A lookup in its own thread. `began_at` is wall-clock time, which no frozen environment stops."""
+    """A lookup in its own thread. `began_at` is wall-clock time, which passes in a frozen environment."""
 
     began_at: Seconds
     thread: threading.Thread
@@ -133,9 +133,9 @@ class Addresses:
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Connect to an address. Raises NoAnswer after `seconds`.
+        """Raises NoAnswer after `seconds`.
 
-        The first try is the address that answered last, the last try the address that failed last.
+        The address that answered last is tried first, the address that failed last at the end.
         """
         self._connected_to = ()
         found = self._look_up(cutoff.seconds_left)
@@ -155,7 +155,6 @@ class Addresses:
         return connected
 
     def note(self, *, answered: bool) -> None:
-        """Record whether the latest connection's exchange was answered."""
         self._failed_at[self._connected_to] = -1 if answered else time.monotonic_ns()
 
     def _look_up(self, seconds: Seconds) -> list[Address]:

@@ -99,8 +99,6 @@ class Exchanger:
         exchanger = self
 
         class _Bounded(connection_class):  # type: ignore[misc]
-            """A connection that the exchange's time limit can cut off."""
-
             def _new_conn(self: HTTPConnection) -> socket.socket:
                 return exchanger._addresses.connect(exchanger.connect_seconds, exchanger._cutoff)
 

@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """The fault of an object that was deleted or put again, else None."""
+        """A fault: the object was deleted, or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -33,7 +33,7 @@ class Bucket:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def objects(self, folder: str, after: str = "") -> Iterator[Found]:
-        """Yield objects, also if they were deleted or put again."""
+        """Yield objects, even if deleted or put again."""
         waiting: dict[str, _Versions] = {}
         behind = {"KeyMarker": self._prefix + after} if after else {}
         pages_of = self._client.get_paginator("list_object_versions")
@@ -50,8 +50,8 @@ class Bucket:
     def read(self, found: Found) -> bytes:
         """An object as first put.
 
-        Raises OSError for a missing or too large object, and JournalUnavailable if S3 does not answer: a
-        botocore error may be an OSError.
+        Raises OSError if it is missing or too large; JournalUnavailable if S3 does not answer: a botocore
+        error may be an OSError.
         """
         key = self._prefix + found.name
         try:

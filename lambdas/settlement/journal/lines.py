@@ -100,7 +100,7 @@ def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The line of a record. Equal records have equal lines."""
+    """Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))

@@ -30,7 +30,7 @@ _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """An object, the `version` to read, and the `fault`, if it was deleted or put again."""
+    """An object, the `version` to read, and the `fault` if it was deleted or put again."""
 
     name: str
     version: str = ""

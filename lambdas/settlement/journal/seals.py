@@ -54,14 +54,14 @@ def digest(content: bytes) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """The minute's name. These names sort by time."""
+    """A minute's name. Names sort by time."""
     return moment.astimezone(UTC).strftime(_MINUTE)
 
 
 def object_name(content: bytes, now: datetime) -> str:
     """An object's name: the minute, and the content's digest.
 
-    Equal content in one minute has one name, so a second put is refused.
+    Equal content in one minute has one name: a second put is refused.
     """
     return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
 

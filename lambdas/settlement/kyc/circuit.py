@@ -74,7 +74,7 @@ def payment(key: str) -> str:
 
 
 def after_failure(circuit: Circuit, failing: str, answers: int, now: int, limits: Thresholds) -> Circuit:
-    """Count an unanswered payment, after its environment's unreported answers."""
+    """Subtract the environment's unreported `answers`, then count an unanswered payment."""
     if circuit.state is not State.CLOSED:
         return circuit
     last = circuit.failed_at or 0

@@ -47,8 +47,7 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 class Endpoint:
     """`health_path` may be empty.
 
-    An exchange lasts at most `connect_timeout_seconds` + `read_timeout_seconds`, DNS lookup and TLS handshake
-    included. All addresses share the first; the second also limits each silence.
+    The two timeouts bound an exchange as in `Exchanger`, DNS lookup and TLS handshake included.
     """
 
     url: str

@@ -16,7 +16,6 @@ NAME = "opensanctions"
 
 
 def path(dataset: str) -> str:
-    """The path of a dataset."""
     return f"/match/{dataset}"
 
 
@@ -26,9 +25,9 @@ def authorization(api_key: str) -> str:
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """The request's body. `LegalEntity` covers persons and companies.
+    """`LegalEntity` covers persons and companies.
 
-    Raises KycRequestRefused if a name is missing: the stage may have required names only after the claim.
+    Raises KycRequestRefused if a name is missing: the claim may be older than the stage's rule.
     """
     if missing := [name for name in NAMES if getattr(settlement, name) is None]:
         raise KycRequestRefused(f"kyc: the provider screens by name; the request has no {', '.join(missing)}")

@@ -132,11 +132,10 @@ class SharedCircuit:
 
     @property
     def state(self) -> State:
-        """State last seen by this environment."""
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Apply `decide`. Return whether the cached circuit was renewed, if DynamoDB answers."""
+        """Return whether the cached circuit was renewed, if DynamoDB answers."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -206,7 +205,7 @@ class SharedCircuit:
         return circuit
 
     def _remember(self, circuit: Circuit, now: int) -> Circuit:
-        """Cache the circuit as of the time before its call, which may take long."""
+        """Cache the circuit, dated before the call of DynamoDB, which may take long."""
         self._known = _Known(circuit, now)
         return circuit
 
@@ -284,7 +283,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Make a probe due, and return the new state. Raises ClientError, BotoCoreError.
+    """Return the new state. Raises ClientError, BotoCoreError.
 
     The health check, if any, is the probe, else the next payment.
     """

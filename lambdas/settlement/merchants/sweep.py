@@ -52,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Whether a sweep adds the entry. Other entries change the balance at their commit."""
+    """Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -97,7 +97,7 @@ def _is_folded(value: object) -> bool:
 
 
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
-    """The amount of each second that is not yet folded, in minor units.
+    """Each second's amount that is not yet folded, in minor units.
 
     Folded sums never shrink. Reconciliation finds a second whose entries sum to less.
     """
@@ -136,9 +136,9 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """Add the `gains` to the row and the balance.
+    """`found` is the row read before the entries.
 
-    `found` is the row read before the entries. If another sweep changed the row, the caller reads again.
+    If another sweep changed the row, the caller reads again.
     """
     version, folded = (found["version"], dict(found["folded"])) if found else (0, {})
     for second, more in gains.items():

@@ -114,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """Whether a release is unswept. True for an unreadable row, which `fold` reports."""
+    """Whether a release is unswept; True for an unreadable row, which `fold` reports."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:

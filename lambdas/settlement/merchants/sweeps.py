@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
-    """The releases in a message, and everything else in it. Raises ValueError."""
+    """Releases, and other content. Raises ValueError."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
     return [(one[0], one[1]) for one in message if _is_release(one)], [
@@ -44,7 +44,7 @@ def spans(entries: Iterable[Release]) -> list[Span]:
 
 
 def before_refund(state: SettlementState) -> Span | None:
-    """The span of the second to sweep before a refund, or None."""
+    """The second to sweep before a refund, or None."""
     if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]

@@ -69,7 +69,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Build a proposal. Raises the decision's refusal if it is not possible now."""
+    """Raises the decision's refusal if the decision is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -121,7 +121,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order does not fit."""
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -135,7 +135,6 @@ def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
 
 
 def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> str:
-    """The amount of a proposal that still fits."""
     amount = proposal.amount
     if not proposal.part:
         in_limbo = state.status is Status.LIMBO
@@ -156,7 +155,7 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused if the person was shown another amount."""
+    """Raise ProposalRefused for another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 

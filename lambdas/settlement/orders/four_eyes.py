@@ -148,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """The first free proposal number, by the evidence, which is never lost, unlike a row."""
+        """The first proposal number without evidence: a row may be lost, evidence is not."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

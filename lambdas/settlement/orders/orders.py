@@ -1,6 +1,6 @@
 """Orders about a settlement: recorded with their effect, before an execution is woken.
 
-If the function dies in between, recovery or a repeated order starts one.
+If the function dies in between, recovery or a repeated order starts an execution.
 """
 
 from collections.abc import Callable
@@ -153,7 +153,7 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Have a settlement recovered. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
         The order is not recorded: the schedule would do the same within minutes.
         """

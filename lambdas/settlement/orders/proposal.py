@@ -17,7 +17,7 @@ class Move(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """A proposal's status. One that is OPEN may have expired, or no longer fit."""
+    """An OPEN proposal may have expired, or no longer fit."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -28,11 +28,11 @@ class ProposalStatus(StrEnum):
 class Proposal:
     """A decision that waits for other persons.
 
-    A settlement's row of this kind has only the latest proposal; `proposal_number` counts all. `seen` is the
-    digest of the state. `proposer` is a person, `proposed_by` the ARN, the next three the proof of the
-    caller. `needed` and `persons` include the proposer, `approvals` does not. `approved_by` has ARNs,
-    `approved_in` requests, separated by blanks. `case` is 0 for a reversal. `part` (a number) and `amount`
-    (minor units) describe a reversal in part; otherwise they are 0, and not in the row.
+    A settlement's row has only the latest proposal; `proposal_number` counts all. `seen` is the digest of the
+    state. `proposer` is a person, `proposed_by` the ARN, the next three the caller's proof. `needed` and
+    `persons` include the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests,
+    separated by blanks. `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a
+    reversal in part; otherwise they are 0, and not in the row.
     """
 
     key: str

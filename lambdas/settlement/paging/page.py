@@ -38,7 +38,7 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """The page about an event. An unknown event pages as well.
+    """An unknown event pages as well.
 
     Names, causes and reasons are other people's text: each is confined to one line.
     """

@@ -26,9 +26,9 @@ AGAINST = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A person's decision on a payout. `digest`: of the payout as shown.
+    """`digest`: of the payout as shown.
 
-    `contradicts`: the person knows that the decision contradicts the bank.
+    `contradicts`: the person knowingly contradicts the bank.
     """
 
     key: str

@@ -1,6 +1,6 @@
 """A payee's bank account: added by one person, confirmed by another, payable after a delay.
 
-It never changes. Any one person may freeze it.
+Its data never changes. Any one person may freeze it.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def parse_destination(raw: object) -> dict[str, str]:
 
 
 def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
-    """Put the `given` fields, as `parse_destination` returned them."""
+    """Put the fields that `parse_destination` returned."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         is_same = all(found.get(name) == given[name] for name in ("account", "iban", "holder"))
@@ -108,7 +108,7 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
 
 
 def confirm(found: Destination, shown_iban: str, caller: Caller, rest: timedelta, now: datetime) -> Write:
-    """Confirm a destination. Raises DestinationRefused."""
+    """Raises DestinationRefused."""
     if shown_iban != found.iban:
         raise DestinationRefused("iban: it is not the one of this destination")
     if person_of(found.added_by) == caller.person:

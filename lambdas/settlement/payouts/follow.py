@@ -49,7 +49,7 @@ _NOT_TAKEN = (AccountClosed, AccountFrozen, AccountNotFound, CurrencyMismatch)
 
 
 class Follower:
-    """All methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again."""
+    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again."""
 
     def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime]) -> None:
         self.store, self.bank, self.now = store, bank, now
@@ -76,7 +76,7 @@ class Follower:
                 return self._wait(state)
 
     def hint(self, event: bytes) -> State:
-        """Bring the next look forward for a bank's event. Raises MalformedEvent."""
+        """Bring the next look forward. Raises MalformedEvent."""
         key = self._key_of(self.bank.parse_event(event).reference)
         if key is None:
             raise PayoutNotFound("event: no payout has the reference that it names")
@@ -86,7 +86,7 @@ class Follower:
         return self._note(state, moves.brought_forward(state, self.now()), "hint")
 
     def book(self, recorded: Recorded) -> State | None:
-        """Book a bank's line on its payout. None if the line names no payout. Raises LineRefused."""
+        """Book a bank's line. None if the line names no payout. Raises LineRefused."""
         found = {key for one in sorted(recorded.references) if (key := self._key_of(one)) is not None}
         if not found:
             return None

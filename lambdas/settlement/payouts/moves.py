@@ -35,7 +35,7 @@ class Place(StrEnum):
 class Rule:
     """The status after a move (`to`).
 
-    `money` maps each status that allows the move to the debit and the credit of the move's entry, if any.
+    `money` maps each status that allows the move to its entry's debit and credit, if any.
     """
 
     to: Status

@@ -54,7 +54,7 @@ class Word(StrEnum):
 
 
 def reference_of(key: str) -> str:
-    """The reference at the bank: it depends on the key alone, for ever."""
+    """The bank's reference: it depends on the key alone, for ever."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
     return base64.b32encode(digest).decode()[:REFERENCE_LENGTH]
 
@@ -87,10 +87,10 @@ class State:
     """A payout's row. Times are UTC timestamps, as stored.
 
     `iban` and `holder` are copies: a send needs only the row. `sequence` counts and fences moves. `attempts`
-    counts sends; `sent_sha256` is the digest of the bytes sent. `asked_from`: when persons decided "ask
-    again". `said` is the bank's last word. `listed_at` is the next look, or the start of a case; None at
-    rest. `trouble` is the reason of the open case; `cases` counts cases. `debit_line` and `return_line` are
-    identities. `proposed` is one person's decision, `decided` that of two.
+    counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons decided "ask again".
+    `said` is the bank's last word. `listed_at` is the next look, or the start of a case; None at rest.
+    `trouble` is the open case's reason. `debit_line` and `return_line` are identities. `proposed` is one
+    person's decision, `decided` that of two.
     """
 
     payout: Payout
@@ -127,7 +127,7 @@ class State:
 
     @property
     def lacks_return(self) -> bool:
-        """Whether a returned payout's debit is on a statement, and its return is not."""
+        """Whether the debit of a returned payout is on a statement, without its return."""
         return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
 
     @property

@@ -88,7 +88,7 @@ def is_asked_out(state: State, now: datetime) -> bool:
 
 
 def next_look(state: State, now: datetime) -> datetime:
-    """When to look next: after as long as the payout has waited, between bounds."""
+    """The next look: after as long as the payout has waited, between bounds."""
     if state.status is Status.SENDING:
         return _at(state.sent_at) + ANSWER_WITHIN
     if state.status is Status.RETURNED:

@@ -11,10 +11,9 @@ WINDOW_SECONDS_MAX = 400 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A bank's declaration. Raises ValueError.
+    """`window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise.
 
-    `window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise. `refusals`:
-    all reasons for which the bank never pays.
+    `refusals`: all reasons for which the bank never pays. Raises ValueError.
     """
 
     name: str
@@ -39,21 +38,21 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """The bank never pays. `reason` is one of the declared refusals."""
+    """`reason` is one of the declared refusals."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """The bank gave no answer, or an answer that tells nothing."""
+    """No answer, or an answer that tells nothing."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Found:
-    """The bank knows the payout. `word` is neither NEVER_SEEN nor UNKNOWN."""
+    """`word` is neither NEVER_SEEN nor UNKNOWN."""
 
     word: Word
     reason: str = ""

@@ -123,7 +123,7 @@ def note(before: State, after: State, what: str) -> tuple[Write, ...]:
 
 
 def fenced(before: State, after: State, step: str) -> OnFailure:
-    """Explain a fenced move. A send is never a replay: both callers would send."""
+    """A send is never a replay: both callers would send."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found is None:
@@ -195,7 +195,7 @@ def _debit(payout: Payout) -> Write:
 
 
 def _credit(payout: Payout, *, is_return: bool) -> Write:
-    """Credit the customer. A refused payout goes back even to a closed account, as a reversal does."""
+    """A refused payout goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal(PARTY, payout.currency, state):

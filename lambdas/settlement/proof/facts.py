@@ -72,7 +72,7 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """Change of the account's balance. The escrow changes by the same amount, with the other sign."""
+        """Change of the account's balance. The escrow's change has the other sign."""
         return self.amount if self.side == "credit" else -self.amount
 
 
@@ -203,7 +203,7 @@ class BalanceFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum one merchant's changes, which must come second by second.
+    """Sum one merchant's changes, given in order of their seconds.
 
     Entries from before `kept_from`, a full minute, may have expired.
     """
@@ -221,7 +221,10 @@ def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
 
 
 def is_before(second: str, kept_from: str) -> bool:
-    """Whether a partition's `second` is before the minute `kept_from`. None is, if `kept_from` is empty."""
+    """Whether a partition's `second` is before the minute `kept_from`.
+
+    No second is before an empty `kept_from`.
+    """
     return second[second.rfind(" ") + 1 :] < kept_from[:_SECOND]
 
 

@@ -53,11 +53,11 @@ Look.MOVING = Look(Verdict.MOVING)
 
 @dataclass(frozen=True)
 class Difference:
-    """A row that differs from its entries. The row is None if missing or malformed.
+    """A row that differs from its entries. `row` is None if missing or malformed.
 
     `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
-    entries by currency, and `cases` that block it. By the `retention`, entries may have expired; `old` has
-    their sums for an account.
+    entries by currency, and `cases` that block it. By the `retention`, entries may have expired; `old` has an
+    account's sums of them.
     """
 
     key: Row

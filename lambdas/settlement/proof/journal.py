@@ -15,10 +15,9 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read a settlement's evidence and entries.
+    """Read a settlement's evidence, and each existing entry that row, evidence or `seen` names.
 
-    Entries are read if the row or the evidence implies them, or `seen` names them; not all may exist. Raises
-    MalformedRow.
+    Raises MalformedRow.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -85,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow's sum. The escrow is the other side of each entry."""
+    """The escrow is the other side of each entry."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -110,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Differences of an account's row. The balance does not have a merchant's unswept amount yet."""
+    """The balance does not have a merchant's unswept amount yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -147,9 +147,9 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add decisions' entries to `expected`; yield each write-off without a reversal to replace.
+    """Add decisions' entries to `expected`; yield each write-off that replaces no reversal.
 
-    A write-off's entry replaces that of the reversal it pays for.
+    A write-off's entry replaces the entry of the reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):

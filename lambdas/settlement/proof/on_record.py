@@ -82,10 +82,9 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare verdict and evidence.
+    """A provider's evidence may exist without a verdict on the row: the function died or was fenced off.
 
-    A provider's evidence may exist without a verdict on the row, if the function died or was fenced off
-    between the writes. A webhook's evidence is written with the verdict.
+    A webhook's evidence is written with the verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None

@@ -281,7 +281,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Look again, and record the verdict in `findings`. Raises CutOff."""
+    """Record the second look's verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

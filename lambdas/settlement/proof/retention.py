@@ -30,8 +30,7 @@ class Retention(NamedTuple):
 class Old(NamedTuple):
     """Sums, by currency, of an account's entries that may have expired.
 
-    For a merchant, also the `unswept` amount, and the first second (`above`) in which more was folded than
-    received.
+    `unswept` and `above` are a merchant's, as in `Waiting`.
     """
 
     sums: Mapping[str, int] = {}

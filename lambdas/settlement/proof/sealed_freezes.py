@@ -43,7 +43,7 @@ class Freezes:
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
         """The order that should have stopped an entry, or None.
 
-        An entry at `until` or later is not judged: the order that ends the freeze may be missing.
+        An entry at `until` or later is not judged: the freeze may have ended.
         """
         account = told[0].pk.removeprefix("ENTRIES#").partition("#")[0]
         step = told[0].sk.partition("#")[2].partition(":")[2]

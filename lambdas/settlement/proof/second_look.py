@@ -55,7 +55,7 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Look again at a settlement. Slots are written once, so an unchanged row has not moved.
+    """Slots are written once, so an unchanged row has not moved.
 
     The proposal's row moves separately, and must be unchanged too.
     """
@@ -81,7 +81,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
 
 
 def _account(store: Store, difference: Difference) -> Look:
-    """Look again at an account. After each difference, read a longer tail of the statement.
+    """Read a longer tail of the statement after each difference.
 
     If nothing was added before the tail, all entries are known, and the difference is a fault. Entries that
     may have expired keep the scan's sums.
@@ -154,7 +154,7 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look again at the orders. Orders and entries never change, so the scan's copies remain valid.
+    """Orders and entries never change, so the scan's copies remain valid.
 
     An order is found only by key, and the account's row names only the last order. So several orders since
     the scan began may leave the account unproven until the next scan.

@@ -1,4 +1,4 @@
-"""A settlement's row by itself. A second look cannot resolve its contradictions."""
+"""A settlement's row: no second look can resolve contradictions within the row."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -99,7 +99,6 @@ def _are_parties(payer: str, payee: str) -> bool:
 
 
 def _of_reversal(row: Row, facts: SettlementFacts) -> SettlementFacts:
-    """Raises MalformedRow."""
     failure = values.record(row, "failure", _FAILURE)
     reason = values.record(row, "reversed_for", _FAILURE)
     made = values.optional(row, "resolution", dict) or {}
@@ -156,7 +155,7 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
 
 
 def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare the content with its hash. Only a finished settlement may have erased names."""
+    """Only a finished settlement may have erased names."""
     if NAMES_ERASED not in row:
         if hash_of(_content(row, facts)) != facts.request_hash:
             yield "its content is not that of its request_hash"
@@ -199,8 +198,8 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    That event is the latest decision, a cancellation (its cause ends with the time), or the end of a review,
-    fixed when the review began.
+    That is the latest decision, a cancellation (its cause ends with the time), or a review's end, fixed when
+    the review began.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):

@@ -280,7 +280,7 @@ def _place(kind: type[Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def on_disk() -> Iterator[None]:
-    """Raise CutOff for a failure, such as a full disk."""
+    """Raise CutOff if the database fails, for example on a full disk."""
     try:
         yield
     except sqlite3.OperationalError as failed:

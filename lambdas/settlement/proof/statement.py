@@ -7,7 +7,8 @@ The whole statement is read once, then its tail repeatedly, with the account's r
                           └─────────────────────────┘
 
 Entries never change, so two equal tails mean that all entries at the row's version are known. A function with
-a slow clock may add an entry before the tail: then the row differs, and a longer tail is read.
+a slow clock may add an entry that sorts before the tail. Then the sums differ from the row, and a longer tail
+is read.
 """
 
 from collections import Counter, deque
@@ -31,7 +32,7 @@ _AFTER = "~"
 class Tally:
     """Sums of entries by currency, and of a merchant's releases and sweeps by second.
 
-    `moves` counts changes of the balance row: all entries but a merchant's releases, and sweeps.
+    `moves` counts changes of the balance row: sweeps, and all entries but a merchant's releases.
     """
 
     changes: Counter[str] = field(default_factory=Counter)
@@ -71,7 +72,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Whether nothing was added. Counts suffice: entries are only added."""
+        """Compare counts: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -114,7 +115,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add all rows but the last `tail`, and return those rows' first sort key; "" if no row is left."""
+    """Add all rows but the last `tail`. Return the tail's first sort key; "" if it has all rows."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

@@ -103,7 +103,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Look again at a difference. Raises CutOff."""
+    """Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)
@@ -112,7 +112,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """The findings as JSON. `currencies` maps codes to exponents. `signatures`: whether they were judged."""
+    """`currencies` maps codes to exponents. `signatures`: whether signatures were judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

@@ -25,7 +25,7 @@ class TooLong(CutOff):
 
 
 def looking_again(kind: str) -> str:
-    """The name of a second look's phase, whose items are rows of a kind."""
+    """A second look's phase. Rows are counted."""
     return f"{LOOKING} {kind}"
 
 
@@ -34,7 +34,7 @@ def unwatched(phase: str, done: int) -> None:
 
 
 def watched(items: Iterable[_Item], phase: str, watch: Watch) -> Iterator[_Item]:
-    """Yield the items, and report to `watch` how many were yielded. Raises CutOff."""
+    """Yield the items, and report their number. Raises CutOff."""
     done = 0
     watch(phase, done)
     for done, item in enumerate(items, start=1):

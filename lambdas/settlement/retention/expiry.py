@@ -1,7 +1,7 @@
 """Expiry of entries by DynamoDB's time to live.
 
-An entry expires only if its settlement's row, the idempotency record, has all its facts. The row, evidence
-and persons' orders stay.
+An entry expires only if the settlement's row, the idempotency record, has all facts of the entry. The row,
+evidence and persons' orders stay.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """The row with its expiry. A row that stays is unchanged."""
+    """A row that stays is unchanged."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}

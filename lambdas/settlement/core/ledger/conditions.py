@@ -91,7 +91,6 @@ def parts_are(parts: int) -> Condition:
 
 
 def within_rest(highest_before: int) -> Condition:
-    """Require at most `highest_before` reversed in part."""
     return Condition("reversed_in_part <= :highest_before", {":highest_before": highest_before})
 
 
@@ -138,7 +137,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Require a deadline after `now`. Only the steps up to the release do."""
+    """Only the steps up to the release require this."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -147,7 +146,7 @@ def committed(step: Step) -> Condition:
 
 
 def not_committed(step: Step) -> Condition:
-    """Require that `step` has not committed: each slot is written once."""
+    """Each slot is written once."""
     return Condition(f"attribute_not_exists({step.slot})")
 
 
@@ -161,7 +160,6 @@ def is_undone(step: Step) -> Condition:
 
 
 def escrow_holds(amount: int) -> Condition:
-    """Require `amount` (minor units) in escrow."""
     return Condition("escrow = :held", {":held": amount})
 
 
@@ -170,7 +168,7 @@ def sequence_is(number: int) -> Condition:
 
 
 def same_currency(currency: str) -> Condition:
-    """Require the account's currency. The condition fails for a missing account."""
+    """Require the currency. Fails for a missing account."""
     return Condition("currency = :currency", {":currency": currency})
 
 
@@ -180,5 +178,4 @@ def sufficient(amount: int) -> Condition:
 
 
 def below_cap(highest_before: int) -> Condition:
-    """Require at most `highest_before` before the credit."""
     return Condition("available <= :highest_before", {":highest_before": highest_before})

@@ -108,7 +108,7 @@ def reject(
     """Refuse a claimed settlement for good, while nothing is held.
 
     An execution passes itself as `owner`, and must still own the settlement. A starter who cancels may pass
-    the row's `sequence` that they saw as `seen`, and another `on_failure`.
+    `seen`, the row's `sequence` that they saw, and `on_failure`.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

@@ -128,7 +128,7 @@ def bank_line(identity: str) -> Row:
 
 
 def bank_match(identity: str) -> Row:
-    """Key of the row that matches a line to one order. (`banked` matches an order to one line.)"""
+    """Key of the row that matches a line to one order; the `banked` row matches an order to one line."""
     return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
 
 
@@ -178,12 +178,10 @@ def circuit(name: str) -> Row:
 
 
 def limbo_index(since: str) -> Row:
-    """A case's index keys, sorted by its start."""
     return {"gsi1pk": LIMBO, "gsi1sk": since}
 
 
 def in_flight_index(key: str, recover_at: str) -> Row:
-    """A settlement's index keys, sorted by recovery's next look."""
     return {"gsi1pk": in_flight_partition(_shard(key, IN_FLIGHT_SHARDS)), "gsi1sk": recover_at}
 
 
@@ -197,7 +195,6 @@ def orders_index(posted_at: str) -> Row:
 
 
 def order_months(first: str, last: str) -> Iterator[str]:
-    """Months, such as 2026-11."""
     month = max(first, _FIRST_MONTH)
     year, number = map(int, month.split("-"))
     while f"{year:04}-{number:02}" <= last:
@@ -206,7 +203,6 @@ def order_months(first: str, last: str) -> Iterator[str]:
 
 
 def bank_lines_index(booked: str) -> Row:
-    """A line's index keys, sorted by the bank's day."""
     return {"gsi1pk": bank_lines_partition(booked[:MONTH]), "gsi1sk": booked}
 
 

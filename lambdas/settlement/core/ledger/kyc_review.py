@@ -50,7 +50,7 @@ class WebhookEvent:
 def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
     """Record the provider's direct verdict. Only an approval commits the step.
 
-    An open review is only ended by its webhook. A verdict on record stays.
+    During a review, only the webhook's verdict decides. A verdict on record stays.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -163,7 +163,7 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """The update that records a verdict: after a rejection, only the reversal makes an event."""
+    """After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 

@@ -49,8 +49,8 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token.
 
-    The token is in a separate row: otherwise each later write of the settlement's row would pay for the
-    token's kilobyte. The decision wakes the last execution recorded.
+    The token has its own row: later writes of the settlement's row would pay for the token's kilobyte. The
+    decision wakes the last execution recorded.
     """
     row = {
         **keys.waiting(settlement.key),

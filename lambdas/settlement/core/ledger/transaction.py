@@ -88,18 +88,18 @@ class StepTransaction:
 
     @property
     def gate(self) -> Write:
-        """The write that is the idempotency check: the evidence, else the settlement's row."""
+        """The idempotency check: the evidence, else the settlement's row."""
         return self.evidence or self.settlement
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The writes. DynamoDB lists cancellation reasons in this order."""
+        """DynamoDB lists cancellation reasons in this order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """Build a put. By default, the row must not exist."""
+    """By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -111,7 +111,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update. Raises ValueError for no conditions, or for a placeholder with two values."""
+    """Raises ValueError for no conditions, or for a placeholder with two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)
@@ -132,7 +132,7 @@ def update_with_event(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update of a settlement's row that also numbers its event.
+    """Build an update of a settlement's row that also numbers the write's event.
 
     One write does both, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """

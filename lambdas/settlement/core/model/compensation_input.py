@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None if the compensation has begun earlier, or on a person's order. `unannounced_case` is the
-    closed case that a returning execution has not announced.
+    The cause is None if the compensation has begun: it is resumed, or a person ordered it. `unannounced_case`
+    is the closed case that a returning execution has not announced.
     """
 
     settlement: Settlement

@@ -23,7 +23,6 @@ class Step(StrEnum):
     FEE = "fee"
 
     def previous(self, layout: int = NEWEST) -> "Step | None":
-        """The step before; None for the layout's first step."""
         order = list(Step)
         earlier = reversed(order[: order.index(self)])
         return next((step for step in earlier if SAGA[step].since <= layout), None)
@@ -34,12 +33,10 @@ class Step(StrEnum):
 
     @property
     def slot(self) -> str:
-        """The row's attribute with the commit's time."""
         return f"{self.value}_at"
 
     @property
     def reversal_slot(self) -> str:
-        """The row's attribute with the reversal's time."""
         return f"{self.value}_reversed_at"
 
 

@@ -57,7 +57,6 @@ class Settlement:
 
     @cached_property
     def request_hash(self) -> str:
-        """SHA-256 of the canonical content."""
         content = {name: getattr(self, name) for name in _HASHED}
         content |= {name: value for name in OPTIONAL if (value := getattr(self, name)) is not None}
         return hash_of(content)

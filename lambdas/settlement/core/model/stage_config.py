@@ -41,7 +41,6 @@ class StageConfig:
 
     @property
     def time_to_recover(self) -> timedelta:
-        """Time until recovery checks an execution's settlement."""
         return timedelta(seconds=self.recover_after_seconds)
 
     def scheduled_fee(self, amount: int) -> int:

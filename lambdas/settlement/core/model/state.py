@@ -109,13 +109,13 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """Whether `step` has committed or was refused: a refusal is a decision without a commit."""
+        """A refusal is a decision without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """Whether the release committed. From then on, the settlement only runs forward."""
+        """After the release, a settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property

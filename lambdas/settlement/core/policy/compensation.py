@@ -37,7 +37,7 @@ reverse a step only if it has a `cut_off`: a hanging provider takes up all of Ve
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """The failure behind a reversal, at the first uncommitted step.
 
-    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before its answer was
+    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before the answer was
     lost.
     """
     stopped = state.following or Step.FEE
@@ -61,7 +61,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """Begin a reversal on a person's order. `seen` is the row's `sequence` that several persons approved."""
+    """`seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),

@@ -142,10 +142,7 @@ def of_settled(
 
 
 def failure(step: str, error: Mapping[str, str]) -> dict[str, str]:
-    """Read a state machine's error.
-
-    A Lambda cause is JSON with the exception's message.
-    """
+    """Parse a state machine's error. A Lambda cause is JSON with the exception's message."""
     cause = error.get("Cause", "")
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         cause = json.loads(cause)["errorMessage"]

@@ -58,7 +58,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """Build the writes of a webhook's verdict. `owner` stands until recovery resumes the settlement."""
+    """`owner` stands until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -67,7 +67,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """Build the release. The fee stays in escrow, so its step cannot lack funds."""
+    """The fee stays in escrow, so its step cannot lack funds."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
@@ -78,7 +78,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Build the fee. This last movement also commits SETTLED."""
+    """The last movement also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

@@ -96,7 +96,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Return the write units used; None if the write was applied before."""
+        """Return write units; None if the write was applied before."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -147,7 +147,7 @@ class Store:
         return SettlementState.from_row(row) if row else None
 
     def account(self, account: str, *, may_lag: bool = False) -> AccountState | None:
-        """Read an account. `may_lag` halves the cost, but may miss changes or the account."""
+        """Read an account. `may_lag` halves the cost, but may miss changes."""
         row = self._row(keys.account(account), may_lag=True) if may_lag else self.read(keys.account(account))
         return AccountState.from_row(row) if row else None
 
@@ -192,7 +192,6 @@ class Store:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def page(self, operation: str, **parameters: Any) -> Row:
-        """DynamoDB's raw answer to a consistent `scan` or `query`."""
         page: Row = self._call(operation, [], TableName=self.table_name, ConsistentRead=True, **parameters)
         return page
 
@@ -309,7 +308,6 @@ def _deciding_position(error: ClientError) -> int | None:
 
 
 def _failure(error: ClientError, writes: Sequence[Write]) -> Exception | None:
-    """The error of a failed condition or outage; None for other errors."""
     code = error.response["Error"]["Code"]
     if code == "ConditionalCheckFailedException":
         return writes[0].on_failure(_state(error.response.get("Item")))
