@@ -183,7 +183,7 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether a stage is personal: a `dev` with nothing that outlives its stack."""
+    """Return whether a stage is personal: like `dev`, but nothing outlives the stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 

@@ -25,7 +25,7 @@ _BOUNDS = {
 class KycSettings:
     """The KYC provider, its timeouts, and its circuit.
 
-    An exchange ends after both timeouts together: the first limits all connection attempts, the second each
+    An exchange lasts at most both timeouts: the first limits all connection attempts, the second each
     silence.
     """
 

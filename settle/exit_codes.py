@@ -48,7 +48,7 @@ _BY_GRAVITY = (
 class CommandFailed(Exception):
     """A command that failed with an exit code.
 
-    The message is one line; `details` are more, such as a log's end.
+    The message is one line; `details` are further lines.
     """
 
     def __init__(self, code: Exit, message: str, details: str = "") -> None:

@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
-    """Return the instant of ISO 8601 with offset, or of an age such as 90m before `at`.
+    """Return the instant from ISO 8601 with offset, or from an age such as 90m before `at`.
 
     Raises CommandFailed for other texts and future instants.
     """

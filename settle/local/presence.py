@@ -13,7 +13,7 @@ ANSWER_SECONDS_MAX = 5
 
 
 def running() -> Running | None:
-    """Return the embedded AWS's record; None unless it runs with the app deployed.
+    """Return the record of the embedded AWS if it runs with the app deployed, else None.
 
     Raises CommandFailed if it runs and does not answer.
     """

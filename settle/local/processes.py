@@ -84,7 +84,7 @@ def run(program: str) -> bool:
 
 
 def stop(*programs: str) -> bool:
-    """Stop the programs' processes, or all, even orphans; return whether any ran."""
+    """Stop the processes of `programs`, or all, even orphans; return whether any ran."""
     doomed = {*ours(programs or _PROGRAMS)}
     for process in doomed:
         _ignoring_the_gone(process.terminate)

@@ -29,7 +29,7 @@ class NotAlone(Exception):
 class Means:
     """A runner's tools. `deployment` returns the time of the stage's newest deployment.
 
-    `alarm` returns an active alarm's name. `units_per_second` are write units.
+    `alarm` returns an active alarm's name, or None. `units_per_second` are write units.
     """
 
     store: Store
