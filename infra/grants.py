@@ -35,13 +35,16 @@ class Handler:
 
     `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses the whole
     transaction if one item is not granted. `Put` and `Update` are items of a transaction; `PutItem` and
-    `UpdateItem` are single writes, which move no money. `names` are the money attributes that writes may
-    name, even in conditions. Without `escrow`, the function cannot forge a hold: release and void demand the
-    amount in escrow. `expires` lets a function that puts entries name `expires_at`. `lists` grants queries of
-    the index, `reads_all` scans. Without `reaches_table`, the function may not use the table's encryption
-    key. `seconds` replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of
-    an alarm on any error: omit it if refusals are errors. `by_http` callers get a throttle as a status, and
-    repeat the call.
+    `UpdateItem` are single writes, which move no money.
+
+    `names` are the money attributes that writes may name, even in conditions. A function whose `names` lack
+    "escrow" cannot forge a hold: release and void demand the amount in escrow. `expires` lets a function that
+    puts entries name `expires_at`. `lists` grants queries of the index, `reads_all` scans. Without
+    `reaches_table`, the function may not use the table's encryption key.
+
+    `seconds` replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an
+    alarm on any error: omit it if the function also raises for refusals. Callers of a `by_http` function get
+    a throttle as an HTTP status, and repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)

@@ -162,7 +162,7 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """Return the state of the reversal `stuck`, else of the first step in `due`."""
+    """Return the machine's state of the reversal `stuck`, else of the first step in `due`."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

@@ -420,7 +420,7 @@ def test_the_report_of_a_put_aside_line_expires_unasked(stage: Stage, town: Town
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the answer is lost", "the environment dies"])
-def test_a_put_aside_line_is_reported_without_a_commit_answer(stage: Stage, town: Town, dies: bool) -> None:
+def test_a_line_put_aside_is_reported_despite_a_lost_answer(stage: Stage, town: Town, dies: bool) -> None:
     stage.round()
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     lost = KeyboardInterrupt() if dies else AWAY

@@ -73,7 +73,7 @@ def near(bill: Bill, *parts: float) -> None:
 @pytest.mark.parametrize(
     ("memory_mb", "expected_ms"), [(512, 120 + 160), (1024, 120 + 80), (2048, 120 + 40), (4096, 120 + 40)]
 )
-def test_less_memory_is_slower_and_over_one_vcpu_no_faster(memory_mb: int, expected_ms: float) -> None:
+def test_memory_speeds_functions_up_to_one_vcpu(memory_mb: int, expected_ms: float) -> None:
     used = replace(USED, memory_mb=memory_mb)
 
     assert cost.function_ms(used, TARIFF) == expected_ms

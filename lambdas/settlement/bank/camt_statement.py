@@ -355,9 +355,9 @@ class Book:
         return (opening[0][0] if opening else None, closing[0][0] if closing else None)
 
     def _period(self, created: str) -> tuple[str, str]:
-        """First and last day: of FrToDt, else of balances, lines or creation.
+        """First and last day: of FrToDt, else of the balances, the lines or the creation.
 
-        PRCD has the day before the first day.
+        The balance PRCD is left out: its date is the day before the first day.
         """
         now = self._now
         days = [day for code, known in now.balances.items() if code != _PREVIOUS for _, day in known]

@@ -99,10 +99,10 @@ class Round:
 def catch_up(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> None:
-    """Take waiting objects by name while there is time. `done` is up to date even after an exception.
+    """Take waiting objects in the order of their names, while there is time.
 
-    Objects with a wrong name, and refused objects, are retried in each round. Raises BooksUnavailable or
-    JournalUnavailable; the next round continues.
+    `done` is up to date even after an exception. Objects with a wrong name, and refused objects, are retried
+    in each round. Raises BooksUnavailable or JournalUnavailable; the next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)

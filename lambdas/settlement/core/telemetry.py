@@ -110,7 +110,7 @@ def _note_error(error: Exception) -> None:
 
 
 def _note_context() -> None:
-    """Note key and execution last: a handler may find a key that the event lacks."""
+    """Note key and execution when the handler is done: it may have found a key that is not in the event."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:

@@ -1,4 +1,7 @@
-"""Events of the circuit's changes. A lost event is only logged: a metric raises an alarm, too."""
+"""Events of the circuit's changes.
+
+A lost event is only logged: an opened circuit also raises an alarm, by its metric.
+"""
 
 import json
 import os

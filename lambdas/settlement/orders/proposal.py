@@ -17,7 +17,7 @@ class Move(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """An OPEN proposal may have expired, or no longer fit."""
+    """The status on record: an OPEN proposal may have expired, or no longer fit its settlement."""
 
     OPEN = "OPEN"
     DONE = "DONE"

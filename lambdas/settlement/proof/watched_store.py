@@ -12,9 +12,9 @@ _ALL = 2**31 - 1
 
 
 class WatchedStore(Store):
-    """A store for second looks that calls a watch before each read.
+    """The store of a second look. It calls a watch before each read.
 
-    Raises the watch's CutOff: repeated reads of a long statement may outlast a function.
+    The watch may raise CutOff: repeated reads of a long statement may outlast a function.
     """
 
     def __init__(self, store: Store, phase: str, watch: Watch) -> None:

@@ -54,9 +54,9 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """Entries from `since` to before `before`.
+    """Entries from `since` until `before`, which is excluded.
 
-    `position` is the client's last sort key.
+    `position` is the sort key of the last entry that the client has.
     """
 
     account: str

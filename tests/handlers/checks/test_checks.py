@@ -221,7 +221,7 @@ def test_a_failing_check_is_named_and_asked_again(checks: Checks, answer: Any, w
     assert (len(asked["limits"].tokens), checks.verdict) == (1, ("APPROVED", []))
 
 
-def test_a_check_that_waits_without_declaring_it_is_a_fault(checks: Checks) -> None:
+def test_an_undeclared_wait_of_a_check_is_a_fault(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.declare(delivered=Check(name="delivered", refusals=(), ask=Asked(Wait())))
 

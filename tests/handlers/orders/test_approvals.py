@@ -232,7 +232,7 @@ def test_recovery_completes_a_decision_whose_function_died_before_the_wake(
     ],
     ids=str,
 )
-def test_approving_or_withdrawing_another_proposal_is_refused(
+def test_approving_or_withdrawing_with_a_wrong_field_is_refused(
     proposed: Desk, change: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     for move in (proposed.approve, proposed.withdraw):

@@ -78,7 +78,7 @@ def test_a_planted_bug_is_found_with_its_seed(tmp_path: Path, body: str, promise
     assert promise in {one.promise for one in again.found} or "random" in body
 
 
-def test_a_check_that_blocks_breaks_a_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_hangs_breaks_its_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "SECONDS_MAX", 0.05)
 
     (broken,) = proving.prove(file_of(tmp_path, "time.sleep(1)"), 100).found

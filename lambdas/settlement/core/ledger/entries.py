@@ -36,9 +36,9 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 
 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
-    """Build the record of a fact that moves no money. Repeating it is a replay.
+    """Build the record of a fact that moves no money. Putting it again finds the first record.
 
-    Only a person's order has `by` and is listed in the index.
+    It is listed in the orders' index if `content` has `by`: only a person's order does.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

@@ -99,7 +99,8 @@ def begin_on_order(
 ) -> Write:
     """Begin a reversal on a person's order, if the status is still `expected`, which they saw.
 
-    If several persons gave the order, `seen` is the row's `sequence` that they approved.
+    If several persons gave the order, `seen` is the row's `sequence` at their approval. A later
+    one is refused.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:

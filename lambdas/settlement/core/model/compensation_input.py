@@ -46,7 +46,10 @@ class CompensationInput:
 
 
 def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
-    """Parse the input, or a returning execution's state (it has a `case`). Raises InvalidRequest."""
+    """Parse the machine's input, or its state when it comes back to BeginCompensation (then it has a `case`).
+
+    Raises InvalidRequest.
+    """
     if not isinstance(raw, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")
     settlement = parse_settlement(raw.get("settlement"), config)
