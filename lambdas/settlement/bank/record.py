@@ -13,7 +13,7 @@ from settlement.bank.matching import BankLine, Order, Recorded
 from settlement.bank.statement import Side, Statement
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.ledger.transaction import AlreadyApplied, Write, put
+from settlement.core.ledger.transaction import AlreadyApplied, OnFailure, Write, put
 from settlement.core.model.stored import MalformedRow, subject_of
 
 _TEXTS = ("bank_account", "currency", "booked", "valued", "bank_reference", "reference", "returns")
@@ -58,11 +58,19 @@ def line(recorded: Recorded, file: File) -> Write:
 
 
 def match(one: Match) -> tuple[Write, Write]:
-    content = one._asdict() | {"side": one.side.value}
     return (
-        put({**keys.bank_match(one.line), **content}, on_failure=AlreadyApplied),
-        put({**keys.banked(one.order), **content}, on_failure=AlreadyApplied),
+        match_line(one, on_failure=AlreadyApplied),
+        put({**keys.banked(one.order), **_content(one)}, on_failure=AlreadyApplied),
     )
+
+
+def match_line(one: Match, on_failure: OnFailure) -> Write:
+    """Put the line's half alone: a payout's own row has the other half."""
+    return put({**keys.bank_match(one.line), **_content(one)}, on_failure=on_failure)
+
+
+def _content(one: Match) -> Row:
+    return one._asdict() | {"side": one.side.value}
 
 
 def matched(line: BankLine, order: Order, now: str) -> Match:

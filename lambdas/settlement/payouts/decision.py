@@ -1,12 +1,24 @@
+"""Decisions of two persons about a case: one proposes a verdict, another approves what both were shown.
+
+Each is a row, put once. FollowPayouts carries a decision out if the payout is still as it was shown.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from settlement.core.model.errors import InvalidRequest, ResolutionRefused
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write, put
+from settlement.core.model.errors import InvalidRequest, ResolutionRefused, SettlementError
 from settlement.core.model.orders import CASES_MAX, fields_of, one_line
+from settlement.core.model.request import KEY
+from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
-from settlement.payouts.payout import State, Status, Word
+from settlement.payouts.payout import CLOSE, State, Status, Word
 
 _FIELDS = ("key", "case", "digest", "verdict", "reason")
 
@@ -15,13 +27,20 @@ class Verdict(StrEnum):
     PAID = "paid"
     NOT_PAID = "not-paid"
     ASK = "ask"
+    """Ask the bank, or wait for a line, for as long again."""
+
+    GIVE_BACK = "give-back"
+    """Transfer the money from suspense to the customer, whose account takes it now."""
+
+    CLOSE = CLOSE
+    """Nothing more is looked for. No money moves."""
 
 
 AGAINST = {
     Verdict.PAID: frozenset({Word.REFUSED, Word.NEVER_SEEN}),
     Verdict.NOT_PAID: frozenset({Word.ACCEPTED, Word.PAID}),
-    Verdict.ASK: frozenset[Word](),
 }
+"""Words of the bank that a verdict contradicts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +68,8 @@ def parse_decision(raw: object) -> Decision:
         raise InvalidRequest(f"verdict: must be one of {', '.join(Verdict)}")
     if type(contradicts) is not bool:
         raise InvalidRequest("contradicts: must be true or false")
+    if not (isinstance(content["key"], str) and KEY.fullmatch(content["key"])):
+        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
     if not isinstance(content["digest"], str):
         raise InvalidRequest("digest: must be that of the payout, as it was shown")
     return Decision(
@@ -61,36 +82,98 @@ def parse_decision(raw: object) -> Decision:
     )
 
 
-def ensure_fits(state: State, order: Decision, caller: Caller) -> bool:
-    """Return whether another person has proposed the same decision. Raises ResolutionRefused."""
-    if state.status is not Status.LIMBO:
-        raise ResolutionRefused(f"decide: {state.key} is {state.status}, not in LIMBO")
+def verdicts(state: State) -> tuple[Verdict, ...]:
+    """The verdicts that may end the open case."""
+    match state.status:
+        case _ if state.trouble is None:
+            return ()
+        case Status.LIMBO:
+            return (*((Verdict.PAID,) if state.is_sent else ()), Verdict.NOT_PAID, Verdict.ASK)
+        case Status.PAID:
+            return Verdict.NOT_PAID, Verdict.ASK, Verdict.CLOSE
+        case Status.RETURNED:
+            return (Verdict.GIVE_BACK,) if state.in_suspense else (Verdict.ASK, Verdict.CLOSE)
+        case _:
+            return ()
+
+
+def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Write:
+    """Raises ResolutionRefused."""
+    _ensure_fits(state, order)
+
+    def meaning(found: Row) -> SettlementError | AlreadyApplied:
+        return AlreadyApplied(found)
+
+    row = {
+        **keys.payout_proposed(state.key, order.case, order.digest, order.verdict),
+        "verdict": order.verdict.value,
+        "digest": order.digest,
+        "reason": order.reason,
+        "by": caller.by,
+        "posted_at": timestamp(now),
+        **caller.proof,
+    }
+    return put(row, on_failure=meaning)
+
+
+def approve(state: State, order: Decision, first: Row | None, caller: Caller, now: datetime) -> Write:
+    """Approve the verdict of the proposal's row `first`. Raises ResolutionRefused, MalformedRow."""
+    _ensure_fits(state, order)
+    if first is None:
+        raise ResolutionRefused(f"verdict: nobody has proposed {order.verdict} of what you were shown")
+    proposal = texts_of(first)
+    if person_of(proposal["by"]) == caller.person:
+        raise ResolutionRefused("by: who proposed a verdict does not approve it")
+
+    def meaning(found: Row) -> SettlementError | AlreadyApplied:
+        if found.get("verdict") == order.verdict:
+            return AlreadyApplied(found)
+        return ResolutionRefused(f"verdict: {found.get('verdict')} is approved already")
+
+    row = {
+        **keys.payout_approved(state.key, order.case, order.digest),
+        **{name: proposal[name] for name in ("verdict", "digest", "reason", "by")},
+        "approved_by": caller.by,
+        "approved_reason": order.reason,
+        "posted_at": timestamp(now),
+        **caller.proof,
+    }
+    return put(row, on_failure=meaning)
+
+
+def approved(state: State, row: Row) -> tuple[Verdict, dict[str, str]]:
+    """The approved verdict, and what the payout's row keeps of it. Raises MalformedRow."""
+    told = texts_of(row)
+    by = row.get("approved_by")
+    if not isinstance(by, str) or person_of(by) == person_of(told["by"]):
+        raise MalformedRow(f"{subject_of(row)}: approved_by must be another person")
+    if told["digest"] != state.digest or told["verdict"] not in verdicts(state):
+        raise MalformedRow(f"{subject_of(row)}: is no decision about this case")
+    kept = {name: told[name] for name in ("verdict", "digest", "reason", "by")}
+    return Verdict(told["verdict"]), kept | {
+        "case": str(state.cases),
+        "approved_by": by,
+        "approved_at": told["posted_at"],
+    }
+
+
+def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of a proposal or an approval. Raises MalformedRow."""
+    row = sound(row)
+    found = {name: row[name] for name in ("verdict", "digest", "reason", "by", "posted_at")}
+    if not all(isinstance(text, str) for text in found.values()):
+        raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(found))} must be texts")
+    return found
+
+
+def _ensure_fits(state: State, order: Decision) -> None:
+    if state.trouble is None:
+        raise ResolutionRefused(f"key: {state.key} has no open case")
     if order.case != state.cases:
         raise ResolutionRefused(f"case: the open one is {state.cases}")
     if order.digest != state.digest:
         raise ResolutionRefused("digest: the payout is not what you were shown")
-    if order.verdict is Verdict.PAID and not state.is_sent:
-        raise ResolutionRefused("verdict: it was never sent")
-    if state.said in AGAINST[order.verdict] and not order.contradicts:
+    if order.verdict not in verdicts(state):
+        raise ResolutionRefused(f"verdict: must be one of {', '.join(verdicts(state))} for this case")
+    if state.said in AGAINST.get(order.verdict, ()) and not order.contradicts:
         raise ResolutionRefused(f"verdict: the bank said {state.said}; say contradicts if it is wrong")
-    first = state.proposed
-    return (
-        first is not None
-        and person_of(first["by"]) != caller.person
-        and (first["verdict"], first["digest"]) == (order.verdict, order.digest)
-    )
-
-
-def proposed(order: Decision, caller: Caller, now: datetime) -> dict[str, str]:
-    return {
-        "verdict": order.verdict,
-        "digest": order.digest,
-        "reason": order.reason,
-        "by": caller.by,
-        "at": timestamp(now),
-    }
-
-
-def decided(state: State, caller: Caller, now: datetime) -> dict[str, str]:
-    first = dict(state.proposed or {})
-    return first | {"case": str(state.cases), "approved_by": caller.by, "approved_at": timestamp(now)}

@@ -1,6 +1,9 @@
 """A payee's bank account: added by one person, confirmed by another, payable after a delay.
 
-Its data never changes. Any one person may freeze it.
+    DESTINATION#<id>   DESTINATION  added, and frozen by any one person
+                       CONFIRMED    by another person
+
+Both rows are signed. Their data never changes.
 """
 
 from collections.abc import Mapping
@@ -9,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from settlement.core.ledger import keys
-from settlement.core.ledger.conditions import EXISTS, NOT_FROZEN, Condition
+from settlement.core.ledger.conditions import EXISTS, NOT_FROZEN
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write, put, update
 from settlement.core.model.errors import (
@@ -20,6 +23,7 @@ from settlement.core.model.errors import (
 )
 from settlement.core.model.orders import one_line
 from settlement.core.model.request import ACCOUNT, unknown_fields
+from settlement.core.model.settlement import hash_of
 from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
@@ -44,21 +48,29 @@ class Destination:
     frozen_at: str | None = None
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> "Destination":
-        """Raises MalformedRow."""
-        row = sound(row)
-        texts = {name: row[name] for name in _REQUIRED} | {name: row[name] for name in _TIMES if name in row}
+    def from_rows(cls, row: Mapping[str, Any], confirmed: Mapping[str, Any] | None) -> "Destination":
+        """Read a destination, and the row of its confirmation, if any. Raises MalformedRow."""
+        row, second = sound(row), sound(confirmed) if confirmed else None
+        texts = {name: row[name] for name in _REQUIRED}
+        texts |= {name: second[name] for name in _SECOND} if second else {}
+        texts |= {"frozen_at": row["frozen_at"]} if "frozen_at" in row else {}
         if not all(isinstance(text, str) for text in texts.values()):
             raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(texts))} must be texts")
         found = cls(id=keys.subject(row)[1], **texts)
+        if second and (second["iban"], second["holder"]) != (found.iban, found.holder):
+            raise MalformedRow(f"{subject_of(row)}: another bank account was confirmed")
+        if second and person_of(second["confirmed_by"]) == person_of(found.added_by):
+            raise MalformedRow(f"{subject_of(row)}: one person added and confirmed it")
         if not (is_iban(found.iban) and is_holder(found.holder)):
             raise MalformedRow(f"{subject_of(row)}: iban and holder must be those of a bank account")
         times = (found.added_at, found.payable_from, found.frozen_at)
         if not all(is_time(moment) for moment in times if moment is not None):
             raise MalformedRow(f"{subject_of(row)}: its times must be in UTC with milliseconds")
-        if (found.confirmed_by is None) != (found.payable_from is None):
-            raise MalformedRow(f"{subject_of(row)}: confirmed_by and payable_from must be there together")
         return found
+
+    @property
+    def paid_to(self) -> str:
+        return paid_to(self.id, self.iban, self.holder)
 
     def refusal(self, payout: Payout, now: datetime) -> DestinationRefused | None:
         if self.account != payout.account:
@@ -70,6 +82,11 @@ class Destination:
         if timestamp(now) < self.payable_from:
             return DestinationRefused(f"destination: it may be paid from {self.payable_from}")
         return None
+
+
+def paid_to(name: str, iban: str, holder: str) -> str:
+    """SHA-256 of a bank account, in the signed entry of each reservation."""
+    return hash_of({"destination": name, "iban": iban, "holder": holder})
 
 
 def parse_destination(raw: object) -> dict[str, str]:
@@ -113,29 +130,17 @@ def confirm(found: Destination, shown_iban: str, caller: Caller, rest: timedelta
         raise DestinationRefused("iban: it is not the one of this destination")
     if person_of(found.added_by) == caller.person:
         raise DestinationRefused("by: who added a destination does not confirm it")
-
-    def meaning(row: Row | None) -> SettlementError | AlreadyApplied:
-        if row is None:
-            return DestinationRefused("destination: there is none with this id")
-        state = Destination.from_row(row)
-        if state.frozen_at is not None:
-            return DestinationRefused("destination: it is frozen")
-        if state.confirmed_by is not None and state.iban == shown_iban:
-            return AlreadyApplied(row)
-        return DestinationRefused("destination: it has changed since it was read")
-
-    return update(
-        keys.destination(found.id),
-        "SET confirmed_by = :by, payable_from = :from",
-        values={":by": caller.by, ":from": timestamp(now + rest)},
-        conditions=[
-            Condition("iban = :shown AND holder = :holder", {":shown": shown_iban, ":holder": found.holder}),
-            Condition("added_by = :added_by", {":added_by": found.added_by}),
-            Condition("attribute_not_exists(confirmed_by)"),
-            NOT_FROZEN,
-        ],
-        on_failure=meaning,
-    )
+    if found.frozen_at is not None:
+        raise DestinationRefused("destination: it is frozen")
+    row = {
+        **keys.destination_confirmed(found.id),
+        "iban": found.iban,
+        "holder": found.holder,
+        "confirmed_by": caller.by,
+        "payable_from": timestamp(now + rest),
+        **caller.proof,
+    }
+    return put(row, on_failure=AlreadyApplied)
 
 
 def freeze(name: str, caller: Caller, now: datetime) -> Write:
@@ -153,4 +158,4 @@ def freeze(name: str, caller: Caller, now: datetime) -> Write:
 
 
 _REQUIRED = ("account", "iban", "holder", "added_by", "added_at")
-_TIMES = ("confirmed_by", "payable_from", "frozen_at")
+_SECOND = ("confirmed_by", "payable_from")

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from settlement.bank import record
 from settlement.bank.matching import BankLine, Recorded
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.errors import (
     AccountClosed,
@@ -17,15 +19,15 @@ from settlement.core.model.errors import (
     CurrencyMismatch,
     LineRefused,
     PayoutNotFound,
-    ResolutionRefused,
 )
+from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
-from settlement.http.caller import Caller
-from settlement.payouts import decision, moves, policy, writes
-from settlement.payouts.decision import Decision, Verdict
+from settlement.payouts import decision, lines, moves, policy, writes
+from settlement.payouts.decision import Verdict
+from settlement.payouts.destination import paid_to
 from settlement.payouts.moves import Move
-from settlement.payouts.payout import State, Status, Word
+from settlement.payouts.payout import REFERENCE, State, Status, Word, reference_of
 from settlement.payouts.policy import Act
 from settlement.payouts.port import (
     Accepted,
@@ -36,6 +38,7 @@ from settlement.payouts.port import (
     Refused,
     Unknown,
 )
+from settlement.payouts.reservation import IsProven
 
 NO_DEBIT = "the bank said paid, and no statement has its debit"
 NO_RETURN = "the bank said returned, and a statement has its debit alone"
@@ -43,16 +46,26 @@ NO_ANSWER = "the bank has given no final answer"
 NEVER_SENT = "it could not be sent"
 OTHER_BYTES = "its request has other bytes than were sent"
 SUSPENSE = "it came back, and the customer's account does not take it"
+FROZEN = "its destination is frozen"
+ALTERED = "its bank account is not the one that was reserved"
 
-_DECIDED = {Verdict.PAID: Move.PAY, Verdict.NOT_PAID: Move.REFUSE, Verdict.ASK: Move.ASK}
+_DECIDED = {
+    (Status.LIMBO, Verdict.PAID): Move.PAY,
+    (Status.LIMBO, Verdict.NOT_PAID): Move.REFUSE,
+    (Status.LIMBO, Verdict.ASK): Move.ASK,
+    (Status.PAID, Verdict.NOT_PAID): Move.RETURN,
+    (Status.RETURNED, Verdict.GIVE_BACK): Move.GIVE_BACK,
+}
+"""Other verdicts end the case without a move."""
+
 _NOT_TAKEN = (AccountClosed, AccountFrozen, AccountNotFound, CurrencyMismatch)
 
 
 class Follower:
     """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again."""
 
-    def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime]) -> None:
-        self.store, self.bank, self.now = store, bank, now
+    def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime], is_proven: IsProven) -> None:
+        self.store, self.bank, self.now, self.is_proven = store, bank, now, is_proven
 
     def state(self, key: str) -> State:
         row = self.store.read(keys.payout(key))
@@ -62,13 +75,15 @@ class Follower:
 
     def look(self, key: str) -> State:
         state = self.state(key)
+        if state.trouble is not None:
+            return self._carry_out(state)
         match policy.next_act(state, self.bank.declared, self.now()):
             case Act.SEND:
                 return self._send(state)
             case Act.ASK:
                 return self._ask(state)
             case Act.STICK:
-                return self._move(state, Move.STICK, trouble=state.reason or NEVER_SENT)
+                return self._move(state, Move.STICK, trouble=state.detail or NEVER_SENT)
             case Act.OPEN_CASE:
                 trouble = NO_RETURN if state.status is Status.RETURNED else NO_DEBIT
                 return self._note(state, moves.noted(state, self.now(), trouble=trouble), "case")
@@ -87,7 +102,8 @@ class Follower:
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
-        found = {key for one in sorted(recorded.references) if (key := self._key_of(one)) is not None}
+        names = sorted({one.upper() for one in recorded.references if REFERENCE.fullmatch(one.upper())})
+        found = {key for one in names if (key := self._key_of(one)) is not None}
         if not found:
             return None
         if len(found) > 1:
@@ -101,21 +117,48 @@ class Follower:
             raise LineRefused(f"line: {state.key} was never sent")
         return self._debit(state, line) if line.side is Side.OUT else self._return(state, line)
 
-    def decide(self, order: Decision, caller: Caller) -> State:
-        """Record a decision; carry out the second person's equal one, if the bank's word is the shown one.
+    def book_listed(self, identity: str) -> State | None:
+        """Book a listed line, and take it off the list; or list why it is refused.
 
-        Raises ResolutionRefused.
+        Returns None if no payout has moved. Raises MalformedRow.
         """
-        state, now = self.state(order.key), self.now()
-        if not decision.ensure_fits(state, order, caller):
-            told = decision.proposed(order, caller, now)
-            return self._note(state, moves.noted(state, now, proposed=told), "decide")
-        if state.is_sent and order.verdict is not Verdict.ASK:
+        row = self.store.read(keys.bank_line(identity))
+        if row is None:
+            return None
+        recorded, state = record.line_of(row), None
+        try:
+            state = self.book(recorded)
+            if state is None and self.store.read(keys.bank_match(identity)) is None:
+                raise LineRefused("line: no payout has its reference")
+        except LineRefused as refusal:
+            why = str(refusal)
+            if not self._is_booked_otherwise(identity):
+                self._commit((lines.refused(identity, recorded.line.booked, why),))
+                return None
+        self._commit((lines.booked(identity),))
+        return state
+
+    def _is_booked_otherwise(self, identity: str) -> bool:
+        row = self.store.read(keys.bank_match(identity))
+        return row is not None and not str(row.get("order")).startswith(keys.payout("")["pk"])
+
+    # Cases
+
+    def _carry_out(self, state: State) -> State:
+        """Carry out an approved decision, if the bank's word is still the one that persons were shown."""
+        row = self.store.read(keys.payout_approved(state.key, state.cases, state.digest))
+        if row is None:
+            return state
+        verdict, decided = decision.approved(state, row)
+        if state.is_sent and verdict in decision.AGAINST:
             heard = self._heard(state)
             if (word := heard.get("said", state.said)) is not state.said:
-                self._note(state, moves.noted(state, now, proposed=None, **heard), "decide")
-                raise ResolutionRefused(f"verdict: the bank says {word} now; decide again")
-        return self._move(state, _DECIDED[order.verdict], decided=decision.decided(state, caller, now))
+                trouble = f"the bank says {word} since two persons decided {verdict}"
+                return self._note(state, moves.noted(state, self.now(), trouble=trouble, **heard), "case")
+        if move := _DECIDED.get((state.status, verdict)):
+            return self._move(state, move, decided=decided)
+        asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
+        return self._note(state, moves.ended(state, self.now(), decided=decided, **asked), "case")
 
     # Looks
 
@@ -123,10 +166,10 @@ class Follower:
         try:
             body = self.bank.request(state)
         except NotSendable as held:
-            return self._defer(state, reason=str(held))
+            return self._defer(state, detail=str(held))
         digest = hashlib.sha256(body).hexdigest()
-        if state.sent_sha256 not in (None, digest):
-            return self._defer(state, said=None, said_at=None, reason=OTHER_BYTES)
+        if why := self._barred(state, digest):
+            return self._unsent(state, why)
         sending = self._move(state, Move.SEND, sent_sha256=digest)
         if not policy.may_submit(sending, self.now()):
             return sending
@@ -137,7 +180,39 @@ class Follower:
             case Refused(reason) if reason in self.bank.declared.refusals:
                 return self._move(sending, Move.REFUSE, **self._said(Word.REFUSED, reason))
             case _:
-                return self._move(sending, Move.DOUBT, reason=answer.reason)
+                return self._move(sending, Move.DOUBT, detail=answer.reason)
+
+    def _barred(self, state: State, digest: str) -> str | None:
+        """Why this payout must not be sent.
+
+        Somebody froze its destination, its bank account is none that was reserved, or its request has other
+        bytes than were sent before.
+        """
+        payout = state.payout
+        if state.sent_sha256 not in (None, digest):
+            return OTHER_BYTES
+        destination = self.store.read(keys.destination(payout.destination))
+        if destination is None or "frozen_at" in destination:
+            return FROZEN
+        place = keys.entry(payout.account, state.reserved_at, payout.key, f"payout-{writes.RESERVE}")
+        entry = self.store.read(place)
+        if entry is None or not self._is_of(entry, state) or not self.is_proven(entry):
+            return ALTERED
+        return None
+
+    @staticmethod
+    def _is_of(entry: Row, state: State) -> bool:
+        payout = state.payout
+        return (entry.get("request_hash"), entry.get("paid_to")) == (
+            payout.request_hash,
+            paid_to(payout.destination, state.iban, state.holder),
+        )
+
+    def _unsent(self, state: State, why: str) -> State:
+        """Open a case of a payout that was never sent. Of another one, ask on."""
+        if not state.is_sent:
+            return self._move(state, Move.STICK, trouble=why)
+        return self._defer(state, said=None, said_at=None, detail=why)
 
     def _ask(self, state: State) -> State:
         if state.status is Status.SENDING:
@@ -152,15 +227,15 @@ class Follower:
     def _heard(self, state: State) -> dict[str, Any]:
         match self.bank.find(state):
             case Found(Word.REFUSED, reason) if reason not in self.bank.declared.refusals:
-                return {"reason": f"the bank refuses for an undeclared reason: {reason}"}
+                return {"detail": f"the bank refuses for an undeclared reason: {reason}"}
             case Found(word, reason):
                 return self._said(word, reason)
             case NeverSeen() if state.said in (None, Word.NEVER_SEEN):
                 return self._said(Word.NEVER_SEEN)
             case NeverSeen():  # an earlier word stands
-                return {"reason": "the bank has never seen it"}
+                return {"detail": "the bank has never seen it"}
             case Unknown(reason):
-                return {"reason": reason}
+                return {"detail": reason}
 
     def _wait(self, state: State) -> State:
         is_listed = state.trouble is None and state.listed_at is not None
@@ -176,11 +251,12 @@ class Follower:
             case Status.REFUSED:
                 raise LineRefused(f"line: a debit of {state.key}, which was refused")
             case Status.RETURNED:
-                return self._commit_line(state, debit_line=line.identity)
+                return self._commit_line(state, line, debit_line=line.identity)
             case Status.PAID:
-                return self._move(state, Move.CONFIRM, debit_line=line.identity)
+                return self._move(state, Move.CONFIRM, line=line, debit_line=line.identity)
             case _:
-                return self._move(self._move(state, Move.PAY), Move.CONFIRM, debit_line=line.identity)
+                paid = self._move(state, Move.PAY)
+                return self._move(paid, Move.CONFIRM, line=line, debit_line=line.identity)
 
     def _return(self, state: State, line: BankLine) -> State:
         if state.return_line is not None:
@@ -191,29 +267,41 @@ class Follower:
             case Status.REFUSED:
                 raise LineRefused(f"line: a return of {state.key}, which was refused")
             case Status.RETURNED:
-                return self._commit_line(state, return_line=line.identity)
+                return self._commit_line(state, line, return_line=line.identity)
             case Status.PAID | Status.CONFIRMED:
-                return self._move(state, Move.RETURN, return_line=line.identity)
+                return self._move(state, Move.RETURN, line=line, return_line=line.identity)
             case _:  # what comes back has left
-                return self._move(self._move(state, Move.PAY), Move.RETURN, return_line=line.identity)
+                paid = self._move(state, Move.PAY)
+                return self._move(paid, Move.RETURN, line=line, return_line=line.identity)
 
-    def _commit_line(self, state: State, **line: str) -> State:
-        after = moves.noted(state, self.now(), **line)
+    def _commit_line(self, state: State, line: BankLine, **noted: str) -> State:
+        now = self.now()
+        after = moves.noted(state, now, **noted)
         if state.trouble == NO_RETURN and after.is_at_rest:
             after = replace(after, trouble=None, listed_at=None)
-        self._commit(writes.note_line(state, after))
+        self._commit(writes.note_line(state, after, line, now))
         return after
 
     # Writes
 
-    def _move(self, state: State, step: Move, *, trouble: str | None = None, **noted: Any) -> State:
+    def _move(
+        self,
+        state: State,
+        step: Move,
+        *,
+        trouble: str | None = None,
+        line: BankLine | None = None,
+        **noted: Any,
+    ) -> State:
         now = self.now()
         after = moves.after(state, step, now, trouble=trouble, **noted)
         try:
-            self._commit(writes.move(state, after, step, now))
+            self._commit(writes.move(state, after, step, now, line=line))
         except _NOT_TAKEN:
-            after = moves.after(state, step, now, trouble=SUSPENSE, **noted)
-            self._commit(writes.move(state, after, step, now, to_suspense=True))
+            if step is Move.GIVE_BACK:
+                raise
+            after = moves.after(state, step, now, trouble=SUSPENSE, in_suspense=1, **noted)
+            self._commit(writes.move(state, after, step, now, to_suspense=True, line=line))
         return after
 
     def _defer(self, state: State, **noted: Any) -> State:
@@ -231,8 +319,13 @@ class Follower:
             return
 
     def _said(self, word: Word, reason: str = "") -> dict[str, Any]:
-        return {"said": word, "said_at": timestamp(self.now()), "reason": reason or None}
+        return {"said": word, "said_at": timestamp(self.now()), "detail": reason or None}
 
     def _key_of(self, reference: str) -> str | None:
         row = self.store.read(keys.payout_reference(reference)) if reference else None
-        return None if row is None else str(row["key"])
+        if row is None:
+            return None
+        key = row.get("key")
+        if not isinstance(key, str) or reference_of(key) != reference:
+            raise MalformedRow(f"{row['pk']}: key is not that of its reference")
+        return key

@@ -22,6 +22,7 @@ class Move(StrEnum):
     RETURN = "return"
     STICK = "stick"
     ASK = "ask"
+    GIVE_BACK = "give-back"
 
 
 class Place(StrEnum):
@@ -64,6 +65,7 @@ RULES: Mapping[Move, Rule] = {
     ),
     Move.STICK: Rule(Status.LIMBO, dict.fromkeys((Status.RESERVED, Status.UNKNOWN, Status.ACCEPTED))),
     Move.ASK: Rule(Status.UNKNOWN, dict.fromkeys((Status.LIMBO,))),
+    Move.GIVE_BACK: Rule(Status.RETURNED, {Status.RETURNED: (Place.SUSPENSE, Place.ACCOUNT)}),
 }
 
 HEARD: Mapping[tuple[Status, Word], Move] = {
@@ -107,15 +109,16 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
     changed: dict[str, Any] = {
         "status": _legal(state, move).to,
         "sequence": state.sequence + 1,
-        "proposed": None,
     }
     if move is Move.SEND:
         changed |= {"first_sent_at": state.first_sent_at or moment, "sent_at": moment}
-        changed |= {"attempts": state.attempts + 1, "said": None, "said_at": None, "reason": None}
+        changed |= {"attempts": state.attempts + 1, "said": None, "said_at": None, "detail": None}
     elif move is Move.ASK:
         changed |= {"asked_from": moment, "said": None, "said_at": None}
     elif move is Move.PAY:
         changed |= {"paid_at": moment}
+    elif move is Move.GIVE_BACK:
+        changed |= {"in_suspense": None}
     elif move in (Move.CONFIRM, Move.REFUSE, Move.RETURN):
         changed |= {"ended_at": moment}
     return _listed(replace(state, **changed | noted), now, trouble)
@@ -127,8 +130,15 @@ def noted(state: State, now: datetime, *, trouble: str | None = None, **changed:
     return _listed(replace(state, **changed), now, trouble)
 
 
+def ended(state: State, now: datetime, **changed: Any) -> State:
+    """The state without its case."""
+    return _listed(replace(state, **changed), now, None)
+
+
 def brought_forward(state: State, now: datetime) -> State:
-    return replace(state, listed_at=min(state.listed_at or timestamp(now), timestamp(now)))
+    """Bring the next look forward. Many hints cause one look in `policy.HINTED`."""
+    soon = timestamp(now + policy.HINTED)
+    return replace(state, listed_at=min(state.listed_at or soon, soon))
 
 
 def _listed(state: State, now: datetime, trouble: str | None) -> State:

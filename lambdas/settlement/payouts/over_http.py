@@ -49,6 +49,8 @@ class OverHttp:
         return _CANONICAL.encode(content).encode()
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
+        if state.payout.currency not in self._currencies:
+            return self._not_taken(state)
         status, content = self._ask("POST", "/payouts", state, body)
         match status, content.get("status"), content.get("reason"):
             case ((200 | 201), word, _) if word in _TAKEN and self._is_about(state, content):
@@ -58,6 +60,8 @@ class OverHttp:
         return self._unknown(status)
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
+        if state.payout.currency not in self._currencies:
+            return self._not_taken(state)
         status, content = self._ask("GET", f"/payouts/{state.payout.reference}", state, None)
         match status, content.get("status"):
             case 200, word if word in _TOLD and self._is_about(state, content):
@@ -75,6 +79,9 @@ class OverHttp:
         if not isinstance(reference, str) or not reference:
             raise MalformedEvent("event: must be an object with the payout's reference")
         return Hint(reference)
+
+    def _not_taken(self, state: State) -> Unknown:
+        return Unknown(f"{self.declared.name} takes no {state.payout.currency}")
 
     def _found(self, word: Word, reason: object) -> Found | Unknown:
         if not isinstance(reason, str) or (reason and not REASON.fullmatch(reason)):

@@ -25,7 +25,7 @@ HOLDER_LENGTH_MAX = 70
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_REFERENCE = re.compile(rf"[A-Z2-7]{{{REFERENCE_LENGTH}}}", re.ASCII)
+REFERENCE = re.compile(rf"[A-Z2-7]{{{REFERENCE_LENGTH}}}", re.ASCII)
 
 _REQUEST = ("account", "amount", "currency", "destination")
 
@@ -88,9 +88,9 @@ class State:
 
     `iban` and `holder` are copies: a send needs only the row. `sequence` counts and fences moves. `attempts`
     counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons decided "ask again".
-    `said` is the bank's last word. `listed_at` is the next look, or the start of a case; None at rest.
-    `trouble` is the open case's reason. `debit_line` and `return_line` are identities. `proposed` is one
-    person's decision, `decided` that of two.
+    `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is the next look, or the
+    start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and `return_line` are
+    identities. `in_suspense` is 1 while suspense has the money. `decided` is two persons' last decision.
     """
 
     payout: Payout
@@ -106,7 +106,7 @@ class State:
     asked_from: str | None = None
     said: Word | None = None
     said_at: str | None = None
-    reason: str | None = None
+    detail: str | None = None
     paid_at: str | None = None
     ended_at: str | None = None
     listed_at: str | None = None
@@ -114,7 +114,7 @@ class State:
     cases: int = 0
     debit_line: str | None = None
     return_line: str | None = None
-    proposed: Mapping[str, str] | None = None
+    in_suspense: int | None = None
     decided: Mapping[str, str] | None = None
 
     @property
@@ -132,7 +132,13 @@ class State:
 
     @property
     def is_at_rest(self) -> bool:
-        return self.status in AT_REST and not self.lacks_return
+        return (self.status in AT_REST and not self.lacks_return) or self.is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether two persons ended the last case for good. A line may still come."""
+        last = self.decided or {}
+        return (last.get("case"), last.get("verdict")) == (str(self.cases), CLOSE)
 
     @property
     def digest(self) -> str:
@@ -176,6 +182,9 @@ class State:
         return found
 
 
+CLOSE = "close"
+"""The verdict after which nothing more is looked for."""
+
 AT_REST = frozenset({Status.CONFIRMED, Status.REFUSED, Status.RETURNED})
 """A statement's line may still return a CONFIRMED one."""
 
@@ -184,11 +193,11 @@ UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.A
 
 _REQUIRED = ("iban", "holder", "sequence", "reserved_at")
 _TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at")
-_TEXTS = ("sent_sha256", "reason", "trouble", "debit_line", "return_line")
-_MAPS = ("proposed", "decided")
-_OPTIONAL = (*_TIMES, *_TEXTS, "attempts", "cases", *_MAPS)
+_TEXTS = ("sent_sha256", "detail", "trouble", "debit_line", "return_line")
+_COUNTS = ("attempts", "cases")
+_OPTIONAL = (*_TIMES, *_TEXTS, *_COUNTS, "in_suspense", "decided")
 _OWN = (*_REQUIRED, *_OPTIONAL, "status", "said")
-_NOT_SHOWN = ("proposed", "sequence")
+_NOT_SHOWN = ("sequence",)
 _SENT = frozenset({Status.SENDING, Status.ACCEPTED, Status.PAID, Status.CONFIRMED, Status.RETURNED})
 
 
@@ -210,7 +219,7 @@ def _problems(state: State, row: Row) -> Iterator[str]:
 
 
 def _wrong_values(state: State, row: Row) -> Iterator[str]:
-    for name, lowest in (("amount", 1), ("sequence", 1), ("attempts", 0), ("cases", 0)):
+    for name, lowest in (("amount", 1), ("sequence", 1), *dict.fromkeys(_COUNTS, 0).items()):
         value = row.get(name, lowest)
         if type(value) is not int or value < lowest:
             yield f"{name} must be a whole number from {lowest}"
@@ -227,10 +236,11 @@ def _wrong_values(state: State, row: Row) -> Iterator[str]:
     for name in ("sent_sha256", "debit_line", "return_line"):
         if name in row and not _matches(_SHA256, row[name]):
             yield f"{name} must be a SHA-256"
-    for name in _MAPS:
-        told = row.get(name, {})
-        if not (isinstance(told, dict) and all(isinstance(one, str) for one in told.values())):
-            yield f"{name} must be a map of texts"
+    decided = row.get("decided", {"verdict": "", "case": ""})
+    if not (isinstance(decided, dict) and all(isinstance(one, str) for one in decided.values())):
+        yield "decided must be a map of texts"
+    elif not decided.keys() >= {"verdict", "case"}:
+        yield "decided must have a verdict and a case"
 
 
 def _contradictions(state: State, row: Row) -> Iterator[str]:
@@ -243,6 +253,8 @@ def _contradictions(state: State, row: Row) -> Iterator[str]:
         yield "first_sent_at, sent_at, sent_sha256 and attempts must be there together"
     elif state.status in _SENT and not state.is_sent:
         yield f"status is {state.status}, but nothing was sent"
+    if "in_suspense" in row and (row["in_suspense"], state.status) != (1, Status.RETURNED):
+        yield "in_suspense must be 1, and only of a returned payout"
     if state.status is Status.CONFIRMED and state.debit_line is None:
         yield "status is CONFIRMED without a bank's line"
     if ("said" in row) != ("said_at" in row):

@@ -37,6 +37,9 @@ RESERVED_FOR = timedelta(days=1)
 PAID_FOR = timedelta(days=10)
 """Five banking days in which a bank may still fail a payment, and holidays."""
 
+HINTED = timedelta(seconds=5)
+"""From a bank's event to the look."""
+
 PAUSE_MIN, PAUSE_MAX, PAUSE_PAID_MAX = timedelta(seconds=30), timedelta(hours=6), timedelta(days=1)
 
 
@@ -68,7 +71,8 @@ def next_act(state: State, bank: Declared, now: datetime) -> Act:
 def _settling(state: State, now: datetime) -> Act:
     if state.status is Status.RETURNED:
         return Act.OPEN_CASE if timestamp(now) >= str(state.listed_at) else Act.WAIT
-    return Act.OPEN_CASE if now >= _at(state.paid_at) + PAID_FOR else Act.ASK
+    since = max(_at(state.paid_at), _at(state.asked_from or state.paid_at))
+    return Act.OPEN_CASE if now >= since + PAID_FOR else Act.ASK
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:

@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from settlement.bank import record
+from settlement.bank.matching import BankLine
+from settlement.bank.record import Match
 from settlement.core.ledger import keys
 from settlement.core.ledger.conditions import (
+    EXISTS,
     NOT_CLOSED,
     NOT_FROZEN,
     NOT_IN_LIMBO,
@@ -24,6 +28,7 @@ from settlement.core.model.errors import (
     DestinationRefused,
     IdempotencyConflict,
     InsufficientFunds,
+    LineRefused,
     PayoutFenced,
     PayoutNotFound,
     PayoutRefused,
@@ -91,31 +96,52 @@ def reserve(payout: Payout, destination: Destination, limits: Limits, now: datet
     return (
         put(state.to_row(), on_failure=meaning),
         put(named, on_failure=lambda found: IdempotencyConflict.of_key(payout.key)),
-        _use(destination, payout, now),
+        _use(destination, payout),
         _count_day(payout, limits, now),
         _debit(payout),
-        _entry(payout, RESERVE, moved, now),
+        _entry(payout, RESERVE, moved, now, paid_to=destination.paid_to),
     )
 
 
 def move(
-    before: State, after: State, step: Move, now: datetime, *, to_suspense: bool = False
+    before: State,
+    after: State,
+    step: Move,
+    now: datetime,
+    *,
+    to_suspense: bool = False,
+    line: BankLine | None = None,
 ) -> tuple[Write, ...]:
+    """Move the payout and its money. `line`, if any, belongs to no other payout or order."""
     moved = moves.transfer(before, step, to_suspense=to_suspense)
-    row = _change(before, after, fenced(before, after, step))
-    if moved is None:
-        return (row,)
-    entry = _entry(before.payout, step, moved, now)
-    if moved.credit != before.payout.account:
-        return row, entry
-    return row, entry, _credit(before.payout, is_return=step is Move.RETURN)
+    writes = [_change(before, after, fenced(before, after, step))]
+    if line:
+        writes.append(_match(before.payout, line, now))
+    if moved:
+        writes.append(_entry(before.payout, step, moved, now))
+    if moved and moved.credit == before.payout.account:
+        writes.append(_credit(before.payout, is_return=step is not Move.REFUSE))
+    return tuple(writes)
 
 
-def note_line(before: State, after: State) -> tuple[Write, ...]:
-    name = "debit_line" if before.debit_line is None and after.debit_line else "return_line"
-    return (
-        _change(before, after, fenced(before, after, "line"), [Condition(f"attribute_not_exists({name})")]),
+def note_line(before: State, after: State, line: BankLine, now: datetime) -> tuple[Write, ...]:
+    return _change(before, after, fenced(before, after, "line")), _match(before.payout, line, now)
+
+
+def _match(payout: Payout, line: BankLine, now: datetime) -> Write:
+    def meaning(found: Row) -> SettlementError:
+        return LineRefused(f"line: it belongs to {found.get('order')}")
+
+    matched = Match(
+        line=line.identity,
+        order=keys.payout(payout.key)["pk"],
+        account=payout.account,
+        currency=line.currency,
+        amount=line.amount,
+        side=line.side,
+        posted_at=timestamp(now),
     )
+    return record.match_line(matched, on_failure=meaning)
 
 
 def note(before: State, after: State, what: str) -> tuple[Write, ...]:
@@ -136,9 +162,7 @@ def fenced(before: State, after: State, step: str) -> OnFailure:
     return meaning
 
 
-def _change(
-    before: State, after: State, meaning: OnFailure, conditions: list[Condition] | None = None
-) -> Write:
+def _change(before: State, after: State, meaning: OnFailure) -> Write:
     was, row = before.to_row(), after.to_row()
     changed = {name: value for name, value in row.items() if was.get(name) != value}
     gone = sorted(was.keys() - row.keys())
@@ -148,7 +172,7 @@ def _change(
         keys.payout(before.key),
         " ".join(parts),
         values={f":{name}": value for name, value in changed.items()},
-        conditions=[sequence_is(before.sequence), *(conditions or ())],
+        conditions=[sequence_is(before.sequence)],
         on_failure=meaning,
     )
 
@@ -156,7 +180,7 @@ def _change(
 _ALIASES = {"status": "#status", "sequence": "#sequence"}
 
 
-def _entry(payout: Payout, step: str, moved: Transfer, now: datetime) -> Write:
+def _entry(payout: Payout, step: str, moved: Transfer, now: datetime, **signed: str) -> Write:
     account, side = (moved.debit, "debit") if moved.debit == payout.account else (moved.credit, "credit")
     posted_at = timestamp(now)
     row = {
@@ -169,6 +193,7 @@ def _entry(payout: Payout, step: str, moved: Transfer, now: datetime) -> Write:
         "side": side,
         "amount": moved.amount,
         "currency": payout.currency,
+        **signed,
     }
     return put(row, on_failure=lambda entry: IdempotencyConflict.of_key(payout.key))
 
@@ -188,6 +213,7 @@ def _debit(payout: Payout) -> Write:
             sufficient(payout.amount),
             NOT_IN_LIMBO,
             NOT_FROZEN,
+            EXISTS,
             NOT_CLOSED,
         ],
         on_failure=meaning,
@@ -213,28 +239,19 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
     )
 
 
-def _use(destination: Destination, payout: Payout, now: datetime) -> Write:
+def _use(destination: Destination, payout: Payout) -> Write:
+    """Refuse a destination that was frozen since it was read: nothing else of it changes."""
 
     def meaning(found: Row | None) -> SettlementError:
         if found is None:
             return DestinationRefused("destination: there is none with this id")
-        return Destination.from_row(found).refusal(payout, now) or DestinationRefused(
-            "destination: it has changed since it was read"
-        )
+        return DestinationRefused("destination: it is frozen")
 
     return update(
         keys.destination(destination.id),
         "SET last_payout = :payout",
         values={":payout": payout.key},
-        conditions=[
-            Condition("account = :account", {":account": payout.account}),
-            Condition(
-                "iban = :iban AND holder = :holder",
-                {":iban": destination.iban, ":holder": destination.holder},
-            ),
-            Condition("payable_from <= :now", {":now": timestamp(now)}),
-            NOT_FROZEN,
-        ],
+        conditions=[EXISTS, NOT_FROZEN],
         on_failure=meaning,
     )
 

@@ -15,8 +15,18 @@ from settlement.journal import lines
 SIGNATURE = "signature"
 """Key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
-SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#")
-"""Partition key prefixes of signed rows. The proof derives the balances from these rows."""
+SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#")
+"""Partition key prefixes of signed rows. The proof derives the balances from these rows. A destination's rows
+say where payouts go.
+"""
+
+_FIXED: Mapping[str, tuple[str, ...]] = {
+    "DESTINATION#": (
+        *("pk", "sk", "account", "iban", "holder", "added_by", "added_at"),
+        *("confirmed_by", "payable_from"),
+    )
+}
+"""The immutable attributes of mutable rows that no journal seals."""
 
 _BYTES = 12
 """96 bits, as RFC 2104 allows 80. Rows are paid by the byte, and an attacker cannot test a guess."""
@@ -66,5 +76,7 @@ class RowKeys:
 
 def _forms(row: Row) -> list[bytes]:
     """Today's and earlier releases' forms."""
+    if fixed := _FIXED.get(row["pk"].partition("#")[0] + "#"):
+        row = {name: row[name] for name in fixed if name in row}
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]

@@ -29,8 +29,8 @@ BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
 """Index partitions, sorted by the next look."""
 
-PAYOUT_CASES = "PAYOUT_CASES"
-"""Index partition: persons look at them."""
+PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES", "PAYOUT_LINE_FAULTS"
+"""Index partitions: open cases, lines to book, and lines that were refused."""
 
 MONTH = len("2026-11")
 
@@ -168,6 +168,24 @@ def destination(name: str) -> Row:
     return {"pk": f"DESTINATION#{name}", "sk": "DESTINATION"}
 
 
+def destination_confirmed(name: str) -> Row:
+    return {"pk": f"DESTINATION#{name}", "sk": "CONFIRMED"}
+
+
+def payout_proposed(key: str, case: int, digest: str, verdict: str) -> Row:
+    return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{verdict}"}
+
+
+def payout_approved(key: str, case: int, digest: str) -> Row:
+    """One approval: no two verdicts about what persons were shown."""
+    return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#APPROVED"}
+
+
+def payout_line(identity: str) -> Row:
+    """Key of the row that lists a bank's line for the payouts to book."""
+    return {"pk": f"PAYOUT_LINE#{identity}", "sk": "LINE"}
+
+
 def event(event_id: str) -> Row:
     """Key of a webhook event's marker row: the event takes effect once."""
     return {"pk": f"KYC_EVENT#{event_id}", "sk": "EVENT"}
@@ -228,6 +246,10 @@ def payouts_partition(shard: int) -> str:
 
 def payout_cases_index(since: str) -> Row:
     return {"gsi1pk": PAYOUT_CASES, "gsi1sk": since}
+
+
+def payout_lines_index(booked: str, *, is_refused: bool = False) -> Row:
+    return {"gsi1pk": PAYOUT_LINE_FAULTS if is_refused else PAYOUT_LINES, "gsi1sk": booked}
 
 
 def orders_partition(month: str) -> str:

@@ -1,0 +1,54 @@
+"""Lines of the bank that name a payout, as a list of what is to be booked.
+
+A statement's reader lists each such line together with the line itself. FollowPayouts books it, and takes it
+off the list. A refused line stays listed, with the reason, until it is booked otherwise.
+"""
+
+import re
+from typing import Any
+
+from settlement.bank.matching import Recorded
+from settlement.core.ledger import keys
+from settlement.core.ledger.conditions import EXISTS
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
+from settlement.payouts.payout import REFERENCE
+
+_NAMED = re.compile(REFERENCE.pattern, re.ASCII | re.IGNORECASE)
+
+
+def listed(recorded: Recorded) -> Write | None:
+    """List a line if a reference has the form of a payout's."""
+    if not any(map(_NAMED.fullmatch, recorded.references)):
+        return None
+    line = recorded.line
+    row = {**keys.payout_line(line.identity), **keys.payout_lines_index(line.booked), "booked": line.booked}
+    return put(row, on_failure=AlreadyApplied)
+
+
+def booked(identity: str) -> Write:
+    return update(
+        keys.payout_line(identity),
+        "REMOVE gsi1pk, gsi1sk, refused",
+        conditions=[EXISTS],
+        on_failure=_gone,
+    )
+
+
+def refused(identity: str, booked_on: str, why: str) -> Write:
+    place = keys.payout_lines_index(booked_on, is_refused=True)
+    return update(
+        keys.payout_line(identity),
+        "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, refused = :refused",
+        values=placeholders({**place, "refused": why}),
+        conditions=[EXISTS],
+        on_failure=_gone,
+    )
+
+
+def _gone(found: Any) -> AlreadyApplied:
+    return AlreadyApplied(found)
+
+
+def identity_of(listed_row: Row) -> str:
+    return keys.subject(listed_row)[1]
