@@ -3,13 +3,14 @@
 To remove a room, remove its line. A room's parts are imported on first use, for a short cold start.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from typing import Any
 
 from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
@@ -27,7 +28,8 @@ class Room:
     `before_refund` makes a payee's releases available before a refund takes them back, `before_close` before
     a close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be
     asked, `before_approval` unless the provider's webhook may approve. `orders` maps a route's last part to
-    the order's function and, if a body field repeats the route, that field.
+    the order's function and, if a body field repeats the route, that field. `lists` returns a write that goes
+    with a bank's line, or None; the stage's variable LINES_FOR names the rooms that want lines.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Room:
     before_verdict: str | None = None
     before_approval: str | None = None
     orders: str | None = None
+    lists: str | None = None
 
 
 ROOMS: tuple[Room, ...] = (
@@ -51,6 +54,7 @@ ROOMS: tuple[Room, ...] = (
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
+    Room(name="payouts", lists="settlement.payouts.lines:listed", orders="handlers.payouts._orders:ORDERS"),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -101,8 +105,15 @@ def orders() -> dict[str, tuple[Take, str | None]]:
     return {route: taken for found in _brought("orders") for route, taken in found.items()}
 
 
-def _brought(seam: str) -> Iterator[Any]:
+def listing(rooms: str) -> tuple[Callable[[Any], Write | None], ...]:
+    """The functions of these rooms that list a bank's line."""
+    return tuple(_brought("lists", rooms.split()))
+
+
+def _brought(seam: str, rooms: Collection[str] | None = None) -> Iterator[Any]:
     for room in ROOMS:
+        if rooms is not None and room.name not in rooms:
+            continue
         if named := getattr(room, seam):
             module, _, name = named.partition(":")
             yield getattr(import_module(module), name)

@@ -1,9 +1,10 @@
 """Record the bank's statements from a prefix, and match their lines with people's orders."""
 
+import os
 from datetime import timedelta
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.bank import balances, inbox
 from settlement.bank.balances import days_later
 from settlement.bank.record import File
@@ -32,7 +33,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
 
     def recorder() -> Recorder:
-        return Recorder(record, _dependencies.now(), in_time)
+        return Recorder(record, _dependencies.now(), in_time, rooms.listing(os.environ.get("LINES_FOR", "")))
 
     def in_time() -> bool:
         return bool(context.get_remaining_time_in_millis() > RESERVED_MS)

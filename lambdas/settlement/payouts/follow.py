@@ -18,16 +18,14 @@ from settlement.core.model.errors import (
     AccountNotFound,
     CurrencyMismatch,
     LineRefused,
-    PayoutNotFound,
 )
-from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
-from settlement.payouts import decision, lines, moves, policy, writes
+from settlement.payouts import decision, hints, lines, moves, policy, writes
 from settlement.payouts.decision import Verdict
 from settlement.payouts.destination import paid_to
 from settlement.payouts.moves import Move
-from settlement.payouts.payout import REFERENCE, State, Status, Word, reference_of
+from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.policy import Act
 from settlement.payouts.port import (
     Accepted,
@@ -68,10 +66,7 @@ class Follower:
         self.store, self.bank, self.now, self.is_proven = store, bank, now, is_proven
 
     def state(self, key: str) -> State:
-        row = self.store.read(keys.payout(key))
-        if row is None:
-            raise PayoutNotFound(f"key: {key} has no payout")
-        return State.from_row(row)
+        return hints.state_of(self.store, key)
 
     def look(self, key: str) -> State:
         state = self.state(key)
@@ -92,18 +87,12 @@ class Follower:
 
     def hint(self, event: bytes) -> State:
         """Bring the next look forward. Raises MalformedEvent."""
-        key = self._key_of(self.bank.parse_event(event).reference)
-        if key is None:
-            raise PayoutNotFound("event: no payout has the reference that it names")
-        state = self.state(key)
-        if state.is_at_rest or state.trouble is not None or state.status is Status.RETURNED:
-            return state
-        return self._note(state, moves.brought_forward(state, self.now()), "hint")
+        return hints.bring_forward(self.store, self.bank.parse_event(event).reference, self.now())
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
-        names = sorted({one.upper() for one in recorded.references if REFERENCE.fullmatch(one.upper())})
-        found = {key for one in names if (key := self._key_of(one)) is not None}
+        names = sorted({one.upper() for one in recorded.references})
+        found = {key for one in names if (key := hints.key_of(self.store, one)) is not None}
         if not found:
             return None
         if len(found) > 1:
@@ -320,12 +309,3 @@ class Follower:
 
     def _said(self, word: Word, reason: str = "") -> dict[str, Any]:
         return {"said": word, "said_at": timestamp(self.now()), "detail": reason or None}
-
-    def _key_of(self, reference: str) -> str | None:
-        row = self.store.read(keys.payout_reference(reference)) if reference else None
-        if row is None:
-            return None
-        key = row.get("key")
-        if not isinstance(key, str) or reference_of(key) != reference:
-            raise MalformedRow(f"{row['pk']}: key is not that of its reference")
-        return key
