@@ -10,6 +10,7 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import DestinationRefused, InvalidRequest, StartUnavailable
 from settlement.core.model.orders import fields_of
+from settlement.core.model.request import KEY
 from settlement.http.caller import Caller
 from settlement.payouts import decision, destination, hints
 from settlement.payouts.destination import Destination
@@ -70,9 +71,22 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
         "approved_by": row["approved_by"],
     }
     try:
-        return told | {"payout": functions.call("FOLLOW_PAYOUTS", {"key": state.key})}
+        return told | {"payout": _look(state.key)}
     except StartUnavailable as later:
         return told | {"not_yet": str(later)}
+
+
+def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
+    """Look at a payout now, and return it. Raises InvalidRequest, PayoutNotFound, StartUnavailable."""
+    key = fields_of(body, ("key",))["key"]
+    if not (isinstance(key, str) and KEY.fullmatch(key)):
+        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
+    hints.state_of(_dependencies.store, key)
+    return _look(key)
+
+
+def _look(key: str) -> dict[str, Any]:
+    return functions.call("FOLLOW_PAYOUTS", {"key": key})
 
 
 def _found(name: object) -> Destination:
