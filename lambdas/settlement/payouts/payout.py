@@ -86,7 +86,8 @@ class Payout:
 
     def name_of(self, side: Side) -> str:
         """The name of its debit or its return, where an order's key stands beside a bank's line."""
-        return keys.payout(self.key)["pk"] + ("" if side is Side.OUT else RETURN)
+        name: str = keys.payout(self.key)["pk"]
+        return name if side is Side.OUT else name + RETURN
 
 
 @dataclass(frozen=True, kw_only=True)
