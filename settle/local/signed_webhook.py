@@ -11,10 +11,11 @@ _FINAL = (200, 400, 404, 409)
 
 
 class Target(Protocol):
-    """Read afresh for each call: the secret may change in between."""
+    @property
+    def webhook_url(self) -> str: ...
 
-    webhook_url: str
-    signing_secret: str
+    @property
+    def signing_secret(self) -> str: ...
 
 
 def deliver(target: Target, event: str, body: str, seconds_max: float) -> tuple[int, Any]:
