@@ -14,7 +14,6 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write, put
 from settlement.core.model.errors import InvalidRequest, ResolutionRefused, SettlementError
 from settlement.core.model.orders import CASES_MAX, fields_of, one_line
-from settlement.core.model.request import KEY
 from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
@@ -68,8 +67,6 @@ def parse_decision(raw: object) -> Decision:
         raise InvalidRequest(f"verdict: must be one of {', '.join(Verdict)}")
     if type(contradicts) is not bool:
         raise InvalidRequest("contradicts: must be true or false")
-    if not (isinstance(content["key"], str) and KEY.fullmatch(content["key"])):
-        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
     if not isinstance(content["digest"], str):
         raise InvalidRequest("digest: must be that of the payout, as it was shown")
     return Decision(
@@ -122,6 +119,8 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
     if first is None:
         raise ResolutionRefused(f"verdict: nobody has proposed {order.verdict} of what you were shown")
     proposal = texts_of(first)
+    if (proposal["verdict"], proposal["digest"]) != (order.verdict, order.digest):
+        raise MalformedRow(f"{subject_of(first)}: is no proposal of this verdict")
     if person_of(proposal["by"]) == caller.person:
         raise ResolutionRefused("by: who proposed a verdict does not approve it")
 

@@ -124,15 +124,15 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
     return _listed(replace(state, **changed | noted), now, trouble)
 
 
-def noted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
-    if trouble is None and state.trouble is not None:
-        return replace(state, **changed)
-    return _listed(replace(state, **changed), now, trouble)
+def noted(state: State, now: datetime, **changed: Any) -> State:
+    """The state with a note. Callers may overwrite each other's notes."""
+    changed_state = replace(state, **changed)
+    return changed_state if state.trouble is not None else _listed(changed_state, now, None)
 
 
-def ended(state: State, now: datetime, **changed: Any) -> State:
-    """The state without its case."""
-    return _listed(replace(state, **changed), now, None)
+def counted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
+    """The state with a line, with a new case or without its case. It fences other callers, as a move does."""
+    return _listed(replace(state, sequence=state.sequence + 1, **changed), now, trouble)
 
 
 def brought_forward(state: State, now: datetime) -> State:

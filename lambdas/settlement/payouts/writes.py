@@ -96,7 +96,7 @@ def reserve(payout: Payout, destination: Destination, limits: Limits, now: datet
     return (
         put(state.to_row(), on_failure=meaning),
         put(named, on_failure=lambda found: IdempotencyConflict.of_key(payout.key)),
-        _use(destination, payout),
+        _use(payout),
         _count_day(payout, limits, now),
         _debit(payout),
         _entry(payout, RESERVE, moved, now, paid_to=destination.paid_to),
@@ -112,9 +112,14 @@ def move(
     to_suspense: bool = False,
     line: BankLine | None = None,
 ) -> tuple[Write, ...]:
-    """Move the payout and its money. `line`, if any, belongs to no other payout or order."""
+    """Move the payout and its money. `line`, if any, belongs to no other payout or order.
+
+    A send refuses a frozen destination.
+    """
     moved = moves.transfer(before, step, to_suspense=to_suspense)
     writes = [_change(before, after, fenced(before, after, step))]
+    if step is Move.SEND:
+        writes.append(_use(before.payout))
     if line:
         writes.append(_match(before.payout, line, now))
     if moved:
@@ -239,8 +244,8 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
     )
 
 
-def _use(destination: Destination, payout: Payout) -> Write:
-    """Refuse a destination that was frozen since it was read: nothing else of it changes."""
+def _use(payout: Payout) -> Write:
+    """Refuse a destination that is frozen by now: nothing else of it changes."""
 
     def meaning(found: Row | None) -> SettlementError:
         if found is None:
@@ -248,7 +253,7 @@ def _use(destination: Destination, payout: Payout) -> Write:
         return DestinationRefused("destination: it is frozen")
 
     return update(
-        keys.destination(destination.id),
+        keys.destination(payout.destination),
         "SET last_payout = :payout",
         values={":payout": payout.key},
         conditions=[EXISTS, NOT_FROZEN],
