@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from settlement.bank.statement import Side
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.request import ACCOUNT, KEY
@@ -17,6 +18,8 @@ from settlement.payouts.iban import is_iban
 
 REFERENCE_LENGTH = 32
 """160 bits. ISO 20022 allows 35 characters in an end-to-end id."""
+
+RETURN = "#RETURN"
 
 CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}", re.ASCII)
 DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -80,6 +83,10 @@ class Payout:
     @property
     def reference(self) -> str:
         return reference_of(self.key)
+
+    def name_of(self, side: Side) -> str:
+        """The name of its debit or its return, where an order's key stands beside a bank's line."""
+        return keys.payout(self.key)["pk"] + ("" if side is Side.OUT else RETURN)
 
 
 @dataclass(frozen=True, kw_only=True)

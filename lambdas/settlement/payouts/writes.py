@@ -134,7 +134,7 @@ def _match(payout: Payout, line: BankLine, now: datetime) -> Write:
 
     matched = Match(
         line=line.identity,
-        order=keys.payout(payout.key)["pk"],
+        order=payout.name_of(line.side),
         account=payout.account,
         currency=line.currency,
         amount=line.amount,
