@@ -39,7 +39,7 @@ ROOMS = {
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
     "bank": ("accounts", "http"),
-    "payouts": ("bank", "http"),
+    "payouts": ("bank", "http", "kyc", "signing"),
 }
 """Each room, with the other rooms that it needs."""
 

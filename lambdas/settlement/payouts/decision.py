@@ -3,6 +3,7 @@
 Each is a row, put once. FollowPayouts carries a decision out if the payout is still as it was shown.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from settlement.http.caller import Caller, person_of
 from settlement.payouts.payout import CLOSE, State, Status, Word
 
 _FIELDS = ("key", "case", "digest", "verdict", "reason")
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class Verdict(StrEnum):
@@ -67,7 +69,9 @@ def parse_decision(raw: object) -> Decision:
         raise InvalidRequest(f"verdict: must be one of {', '.join(Verdict)}")
     if type(contradicts) is not bool:
         raise InvalidRequest("contradicts: must be true or false")
-    if not isinstance(content["digest"], str):
+    if not (isinstance(content["key"], str) and KEY.fullmatch(content["key"])):
+        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
+    if not (isinstance(content["digest"], str) and _DIGEST.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the payout, as it was shown")
     return Decision(
         key=content["key"],

@@ -86,8 +86,7 @@ class Payout:
 
     def name_of(self, side: Side) -> str:
         """The name of its debit or its return, where an order's key stands beside a bank's line."""
-        name: str = keys.payout(self.key)["pk"]
-        return name if side is Side.OUT else name + RETURN
+        return f"{keys.payout(self.key)['pk']}{'' if side is Side.OUT else RETURN}"
 
 
 @dataclass(frozen=True, kw_only=True)
