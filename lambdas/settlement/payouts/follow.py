@@ -19,6 +19,7 @@ from settlement.core.model.errors import (
     DestinationRefused,
     LineRefused,
 )
+from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.payouts import decision, hints, lines, moves, policy, writes
@@ -138,6 +139,8 @@ class Follower:
         row = self.store.read(keys.payout_approved(state.key, state.cases, state.digest))
         if row is None:
             return state
+        if not self.is_proven(row):
+            raise MalformedRow(f"{row['pk']}: an approval has no valid signature")
         verdict, decided = decision.approved(state, row)
         if state.is_sent and verdict in decision.AGAINST:
             heard = self._heard(state)

@@ -82,17 +82,20 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
 """The bank's words that move a payout."""
 
 
-def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer | None:
+def transfer(
+    state: State, move: Move, *, to_suspense: bool = False, account: str | None = None
+) -> Transfer | None:
     """The money that `move` transfers, if any.
 
-    With `to_suspense`, a credit that the account does not take goes to suspense. Raises PayoutFenced.
+    `account`: the customer's other account, which gets it. With `to_suspense`, a credit that the account does
+    not take goes to suspense. Raises PayoutFenced.
     """
     moved = _legal(state, move).money[state.status]
     if moved is None:
         return None
     payout = state.payout
     names = {
-        Place.ACCOUNT: payout.account,
+        Place.ACCOUNT: account or payout.account,
         Place.TRANSIT: accounts.transit(payout.currency),
         Place.EXTERNAL: accounts.external(payout.currency),
         Place.SUSPENSE: accounts.suspense(payout.currency),

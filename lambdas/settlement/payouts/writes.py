@@ -116,7 +116,8 @@ def move(
 
     A send refuses a frozen destination.
     """
-    moved = moves.transfer(before, step, to_suspense=to_suspense)
+    other = (after.decided or {}).get("account") if step is Move.GIVE_BACK else None
+    moved = moves.transfer(before, step, to_suspense=to_suspense, account=other)
     writes = [_change(before, after, fenced(before, after, step))]
     if step is Move.SEND:
         writes.append(_use(before.payout))
@@ -124,8 +125,8 @@ def move(
         writes.append(_match(before.payout, line, now))
     if moved:
         writes.append(_entry(before.payout, step, moved, now))
-    if moved and moved.credit == before.payout.account:
-        writes.append(_credit(before.payout, is_return=step is not Move.REFUSE))
+    if moved and accounts.is_customer(moved.credit):
+        writes.append(_credit(before.payout, moved.credit, is_return=step is not Move.REFUSE))
     return tuple(writes)
 
 
@@ -225,7 +226,7 @@ def _debit(payout: Payout) -> Write:
     )
 
 
-def _credit(payout: Payout, *, is_return: bool) -> Write:
+def _credit(payout: Payout, account: str, *, is_return: bool) -> Write:
     """A refused payout goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -236,7 +237,7 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
         return AccountFrozen(PARTY) if state and state.is_frozen else AccountNotFound(PARTY)
 
     return update(
-        keys.account(payout.account),
+        keys.account(account),
         "SET available = available + :amount",
         values={":amount": payout.amount},
         conditions=[same_currency(payout.currency), *([NOT_CLOSED, NOT_FROZEN] if is_return else [])],
