@@ -12,9 +12,9 @@ from constructs import Construct
 from .core import Added, Core, Room
 from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
-from .table import DESTINATION
+from .table import DESTINATION, PAYOUT_CASE
 
-SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION})
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE})
 """As in `signing/signature.py`."""
 
 _KEYS_MAX = 20

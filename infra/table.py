@@ -23,7 +23,7 @@ IMMUTABLE_ATTRIBUTES = (
 )
 """Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
 
-PAYOUT, DESTINATION = "PAYOUT#*", "DESTINATION#*"
+PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
 
 BANK_ACCOUNT = ("iban", "holder")
 """Immutable attributes of payouts and destinations."""

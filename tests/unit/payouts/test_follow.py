@@ -103,7 +103,7 @@ def approve(table: MemoryDynamoDb, state: State, verdict: Verdict, forged: Row |
     )
     first = decision.propose(state, order, ADA, NOW).parameters["Item"]
     second = decision.approve(state, order, first, BEA, NOW).parameters["Item"]
-    put(table, first, {**second, **(forged or {})})
+    put(table, KEYS.signed(first), KEYS.signed({**second, **(forged or {})}))
 
 
 @pytest.fixture
