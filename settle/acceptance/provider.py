@@ -17,7 +17,7 @@ from settle.orders.reversal import reverse
 from settle.settlements.start import Ended
 from settlement.core.ledger import keys
 from settlement.core.model.status import Status
-from settlement.kyc.circuit import State
+from settlement.http.circuit import State
 
 ERROR, REVIEW = "error", "review"
 """Simulated behaviours, from settle/local/kyc_behaviour.py."""

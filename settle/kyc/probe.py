@@ -3,7 +3,7 @@ from typing import Any
 from settle.kyc import circuit
 from settle.order import give
 from settle.stack import Stack
-from settlement.kyc.circuit import PROBE, State
+from settlement.http.circuit import PROBE, State
 
 
 def probe(stack: Stack) -> tuple[dict[str, Any], str | None]:

@@ -3,7 +3,7 @@ from typing import Any
 from settlement.aws import functions
 from settlement.core.model.errors import InvalidRequest, StartUnavailable
 from settlement.http.caller import Caller
-from settlement.kyc.circuit import PROBE
+from settlement.http.circuit import PROBE
 
 _EVENT = {"check": "now"}
 """`NOW` of `verify_kyc.py`: only VerifyKyc reaches the provider."""

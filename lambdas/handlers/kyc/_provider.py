@@ -12,10 +12,11 @@ from settlement.core.model.errors import KycRequestRefused, KycUnavailable, Stor
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import Verdict
 from settlement.core.telemetry import count, logger, metrics
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from settlement.kyc import circuit_events, shared_secrets
 from settlement.kyc import client as kyc_client
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
 
 SECRET_CACHE_SECONDS = 60
 """How long a replaced API key stays in use, while the provider still accepts it."""
@@ -57,7 +58,7 @@ def probe_now() -> dict[str, Any]:
     except (ClientError, BotoCoreError) as error:
         raise StoreUnavailable(f"kyc: the circuit is not read: {type(error).__name__}") from None
     probe = "health" if is_healthy else "payment"
-    return {"circuit": kyc_circuit.CIRCUIT, "state": state.value, "probe": probe}
+    return {"circuit": kyc_circuit.CIRCUIT.name, "state": state.value, "probe": probe}
 
 
 def review_ends(now: datetime) -> datetime:
@@ -90,7 +91,7 @@ def _api_key(*, fresh: bool = False) -> str:
 
 def _changed(state: State) -> None:
     _measure(state)
-    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
+    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT.name, state=state.value)
     circuit_events.tell(state, _config["runbook"])
 
 
@@ -98,5 +99,7 @@ def _measure(state: State) -> None:
     metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not State.CLOSED))
 
 
-_circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
+_circuit = SharedCircuit(
+    kyc_circuit.CIRCUIT, _dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed
+)
 _guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _measure)

@@ -20,6 +20,7 @@ from settlement.core.model.status import Step
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.verdict import REFERENCE, KycDecision
 from settlement.http.caller import person_of
+from settlement.http.circuit import NAMES as CIRCUITS
 from settlement.orders.proposal import Move, ProposalStatus
 from settlement.orders.requests import REVERSE_PART
 from settlement.proof import values
@@ -313,7 +314,7 @@ def event(row: Row) -> EventFacts:
 
 
 def circuit(row: Row) -> None:
-    if row["sk"] != "kyc":
+    if row["sk"] not in CIRCUITS:
         raise MalformedRow(WRONG_KEY)
     state = values.text(row, "state")
     if state not in _CIRCUIT_NEEDS:
