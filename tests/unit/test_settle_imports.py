@@ -42,6 +42,9 @@ NAMED = {
     "settle.orders.proposing": "actions",
     "settle.orders.resolution": "actions",
     "settle.orders.reversal": "actions",
+    "settle.payouts.deciding": "actions",
+    "settle.payouts.payee_orders": "actions",
+    "settle.payouts.paying": "actions",
     "settle.settlements.recovery": "actions",
     "settle.settlements.start": "actions",
 }
