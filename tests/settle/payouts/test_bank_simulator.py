@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import psutil
@@ -13,6 +14,7 @@ import urllib3
 
 from settle.local import bank_simulator, ports
 from settle.local.bank_behaviour import Behaviour
+from settle.local.bank_ledger import Bank
 from settle.local.bank_simulator import SLOW_SECONDS
 from settle.local.json_handler import BODY_BYTES_MAX
 from settlement.payouts.payout import Word
@@ -25,6 +27,7 @@ from tests.settle.payouts.wire import (
     PAYS_AFTER,
     REFERENCE,
     SECONDS_MAX,
+    STARTED,
     SimulatedBank,
     order,
     state,
@@ -143,6 +146,27 @@ def test_a_bank_without_a_window_knows_no_key(bank: SimulatedBank) -> None:
     bank.submit(order("pay-now"))
 
     assert bank.seen()["paid"] == {REFERENCE: 2}
+
+
+def test_a_question_is_about_the_first_of_two_orders(bank: SimulatedBank) -> None:
+    bank.tell({"window_seconds": 0})
+    bank.submit(order("pay-now"))
+    bank.submit(order("refuse"))
+
+    assert bank.find().json() == ABOUT | {"status": "paid"}
+
+
+def test_a_change_comes_after_all_that_was_due() -> None:
+    times = [STARTED]
+    unasked = Bank(lambda: times[-1])
+    unasked.submit(order(), b"sent")
+    times.append(STARTED + timedelta(seconds=PAYS_AFTER))
+
+    with pytest.raises(ValueError, match="EUR has lines"):
+        unasked.change({"opening": {"EUR": "1.00"}})
+    unasked.change({"events": "never"})
+
+    assert [reference for _, reference in unasked.events()] == [REFERENCE]
 
 
 def test_an_hour_of_errors_ends_and_nothing_has_arrived(bank: SimulatedBank) -> None:

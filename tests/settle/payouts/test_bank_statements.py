@@ -206,3 +206,14 @@ def test_a_clock_that_goes_back_books_on_the_last_day() -> None:
 
     assert {line.booked for line in (*lines, *late)} == {"2026-11-29"}
     assert (len(lines), len(late), statements[0].closing) == (3, 1, -300)
+
+
+def test_a_line_of_a_told_day_moves_to_the_last() -> None:
+    account = Account(currency="EUR", exponent=2, prefix="S", last_day=date(2026, 11, 27))
+    now = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    account.write(date(2026, 11, 29), now)
+    account.add(Line(name="L-1", day=date(2026, 11, 28), amount=-100))
+
+    lines, (statement,) = read(account.write(date(2026, 11, 29), now))
+
+    assert [line.booked for line in lines] == [statement.first] == ["2026-11-29"]
