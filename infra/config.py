@@ -91,7 +91,7 @@ _EMBEDDED: Mapping[str, Any] = {
 """Values for the embedded AWS: no parts that it lacks, and short times."""
 
 _WINDOW_SECONDS = 86_400
-_REFUSALS = ("account_closed", "account_unknown", "amount_over_limit", "currency_not_taken")
+_REFUSALS = ("account_closed", "account_blocked")
 """What the simulated bank promises: how long it knows a key, and for what it never pays."""
 
 _LOCAL: Mapping[str, Any] = {
