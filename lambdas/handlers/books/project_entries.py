@@ -1,5 +1,3 @@
-"""Copy the sealed journal's new objects into Aurora, on a schedule."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -23,7 +21,7 @@ _progress = Progress()
 def handler(event: Any, context: Any) -> None:
     """Take each object that the books lack, and publish the books' lag.
 
-    The next round retries unreadable and refused objects, and continues after BooksUnavailable or
+    The next round retries unreadable and refused objects. It also continues after BooksUnavailable or
     JournalUnavailable.
     """
 
@@ -43,7 +41,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish the levels, except unknown ones: a 0 would end an alarm."""
+    """Publish the known levels. An unknown level is left out: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

@@ -1,4 +1,4 @@
-"""Takeover: write the next owner to the row, then start the owner's execution."""
+"""Takeover. It writes the next owner to the row, then starts the owner's execution."""
 
 from contextlib import suppress
 
@@ -26,7 +26,7 @@ _METRICS = {
 
 
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
-    """Make a new execution the owner and start it; None if the settlement needs no execution.
+    """Make a new execution the owner and start it. None: the settlement needs no execution.
 
     Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
     LIMBO. If the execution's name is taken, the next run uses a new name.
@@ -52,7 +52,7 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
 
 
 def _start(found: Takeover, starts_max: int) -> None:
-    """Start the new owner: on Express if Standard's quota is exhausted.
+    """Start the new owner. If Standard's quota is exhausted, start it on Express.
 
     A throttled start has not begun, so no second execution runs.
     """

@@ -1,4 +1,4 @@
-"""A signed webhook, which strangers can call: body, statuses and answer."""
+"""A signed webhook: its body, statuses and answer. Strangers can call it."""
 
 import base64
 import json

@@ -15,9 +15,9 @@ _RESERVED_SECONDS = 6
 
 
 def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
-    """Return the settlement, once its sequence exceeds `after` or time is out. Raises SettlementNotFound.
+    """Return the settlement once its sequence exceeds `after`, or time is out. Raises SettlementNotFound.
 
-    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent:
+    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent, so
     sequences never fall.
     """
 
