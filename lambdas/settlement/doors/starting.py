@@ -15,14 +15,14 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """`wait` is in seconds; 0: none."""
+    """A request to start. `wait` is in seconds; 0: do not wait."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """The execution's name, equal for a repeat with the same content."""
+        """The execution's name. A repeat with the same content has the same name."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 

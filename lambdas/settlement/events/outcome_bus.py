@@ -30,7 +30,7 @@ class Refused(NamedTuple):
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events in order; return the events that are never accepted.
+    """Put events in order. Return the events that the bus never accepts.
 
     Raises EventsUnavailable for any other failure.
     """

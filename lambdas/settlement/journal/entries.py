@@ -40,10 +40,7 @@ class Aside:
 
 
 def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
-    """Yield entries, and lines to put aside.
-
-    Rows that move no money are left out.
-    """
+    """Yield entries, and lines to put aside. Rows that move no money are left out."""
     for line in told:
         found = _entry(line)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Lines of the sealed journal: some attributes of a row, and digests of all attributes."""
+"""Lines of the sealed journal. A line has some attributes of a row, and digests of all its attributes."""
 
 import hashlib
 import json
@@ -20,8 +20,9 @@ CREATED: Mapping[str, tuple[str, ...]] = {
     ),
     "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
 }
-"""The immutable attributes of mutable rows, by key prefix. The request's hash covers the parties' names until
-erasure; `worded` adds the caller's words.
+"""The immutable attributes of rows that change, by key prefix.
+
+The request's hash covers the parties' names until they are erased. `worded` also covers the caller's words.
 """
 
 KINDS = (*IMMUTABLE, *CREATED)
@@ -30,10 +31,10 @@ PUTS = ("INSERT", "FILL")
 """Puts by a function, or copied from the table by a person."""
 
 WORDED = "worded_sha256"
-"""The digest that covers the caller's words, absent in earlier releases' lines."""
+"""Name of the digest that covers the caller's words. Lines of earlier releases lack it."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Each kind of row has one of these times."""
+"""Names of a row's time. Each kind of row has one of them."""
 
 _OPEN = frozenset(
     (
@@ -44,8 +45,9 @@ _OPEN = frozenset(
         *("line", "file", "bank_account", "bank_reference", "booked", "valued"),
     )
 )
-"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
-cannot be erased. The digest covers them.
+"""Attributes that a line copies. The digest covers the others.
+
+Others may be personal (reasons, causes, references, `by`), and a locked object cannot be erased.
 """
 
 
@@ -69,14 +71,14 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """The immutable attributes, except those in `but`, in canonical form."""
+    """The immutable attributes in canonical form, without the attribute `but`."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
 def worded(row: Row) -> bytes | None:
-    """A settlement's `canonical` form with the caller's words, else None.
+    """A settlement's `canonical` form with the caller's words. None for other rows.
 
-    Absent words are null: the form never equals a form without words.
+    An absent word is null, so this form never equals `canonical`.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -112,14 +114,14 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """The line of a row whose stream record was lost, and which a person copied."""
+    """The line of a row whose stream record was lost. A person copied the row."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
 def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
     """Whether DynamoDB deleted an expired entry.
 
-    False for a row that never expires, or whose expiry is wrong.
+    False for a row that never expires or whose expiry is wrong.
     """
     identity, change = record.get("userIdentity") or {}, record["dynamodb"]
     if (

@@ -27,10 +27,10 @@ _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T
 
 
 def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
-    """The current signing secret, and for a time the previous secret.
+    """The current signing secret and, for a time, the previous one.
 
-    An empty `secret_id` means the provider's secrets. An unusable secret does not block the other. Raises
-    KycUnavailable if none is usable.
+    An empty `secret_id` means the provider's secrets. One unusable secret does not block the other. Raises
+    KycUnavailable if both are unusable.
     """
     secret = read(secret_id or os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
     active, fault = list[object](), None

@@ -30,8 +30,8 @@ PERSONS_LEAST = 2
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
     """The digest of a decision, its proposer and the settlement's state.
 
-    The decision's write requires that state. `released` distinguishes the empty escrow before the hold from
-    the empty escrow after the release. Checks are left out: a check may be recorded later.
+    The decision's write requires that state. `released` is needed: the escrow is empty both before the hold
+    and after the release. Checks are left out: a check may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Number of persons that a decision needs. A part counts as the whole: parts add up."""
+    """Number of persons that a decision needs. Parts add up, so a part counts as the whole."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -143,7 +143,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Return the latest proposal if it is the one that `named` names. Raises ProposalRefused."""
+    """Return the latest proposal, if `named` names it. Raises ProposalRefused."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
@@ -163,7 +163,7 @@ def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, confi
 def ensure_approvable(
     state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
 ) -> None:
-    """Raise ProposalRefused, with the reason, where the write would fail."""
+    """Raise ProposalRefused, with the reason, if the approval's write would fail."""
     if proposal.status is not ProposalStatus.OPEN:
         raise ProposalRefused(f"proposal: it is {proposal.status}")
     if not proposal.is_valid(now):

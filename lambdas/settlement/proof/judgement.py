@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one
-entry, with a known account, time and amount; other entries follow from reversals in part and LIMBO decisions.
+A settlement's row and evidence determine exactly the entries that must exist. Each slot stands for one entry,
+with a known account, time and amount. Reversals in part and LIMBO decisions determine the other entries.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -147,9 +147,9 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add decisions' entries to `expected`; yield each write-off that replaces no reversal.
+    """Add the decisions' entries to `expected`.
 
-    A write-off's entry replaces the entry of the reversal.
+    A write-off's entry replaces a reversal's entry. Yields each write-off without such a reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):

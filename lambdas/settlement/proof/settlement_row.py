@@ -1,4 +1,4 @@
-"""A settlement's row: no second look can resolve contradictions within the row."""
+"""Contradictions within a settlement's row. A second look cannot resolve them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names: the request can no longer be hashed. The signature covers its other attributes."""
+"""Marks erased names. The request can no longer be hashed; the signature covers its other attributes."""
 
 
 def settlement(row: Row) -> SettlementFacts:
@@ -167,7 +167,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare times of one clock only: of a write, and of the write's condition."""
+    """Compare only times of one clock: a write's, and its condition's."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -198,8 +198,9 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    That is the latest decision, a cancellation (its cause ends with the time), or a review's end, fixed when
-    the review began.
+    - The latest decision.
+    - A cancellation: its cause ends with the time.
+    - A review's end: it was fixed when the review began.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):

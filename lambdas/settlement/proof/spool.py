@@ -1,11 +1,11 @@
 """Spool of a reconciliation: the facts of all rows, sorted on disk.
 
-A table is not ordered by settlement, and may not fit into memory. Sorting brings the rows of a settlement or
-account together; the spools of several parts are merged.
+A table has no order by settlement, and may exceed the memory. Sorting brings the rows of a settlement or
+account together. The spools of several parts are merged.
 
-SQLite's unnamed database has no directory entry: no other process can open it, and it disappears with this
-one. It takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted
-in memory.
+The spool is an unnamed SQLite database. It has no directory entry, so no other process can open it, and it
+disappears with this process. It takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind
+without a full batch is sorted in memory.
 """
 
 import heapq
@@ -111,9 +111,11 @@ class Journal:
 class Account:
     """An account's facts.
 
-    `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
-    `external`: entries of deposits and withdrawals. `matches`: matches of the account's orders with a bank's
-    lines. `old`: sums of entries that may have expired.
+    - `old`: sums of entries that may have expired.
+    - `waiting`: a merchant's unswept amount.
+    - `cases`: settlements whose LIMBO case blocks the account.
+    - `external`: entries of deposits and withdrawals.
+    - `matches`: the account's orders matched with a bank's lines.
     """
 
     name: str
@@ -255,9 +257,9 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice: the scan's sums are then wrong.
+    """Raise CutOff if the scan met a row twice. Two equal facts mean one row.
 
-    Two equal facts mean one row, met twice.
+    The scan's sums are then wrong.
     """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")

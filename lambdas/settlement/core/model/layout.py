@@ -1,7 +1,7 @@
 """The layouts of a settlement's row, in the order of their releases.
 
-A row's `layout` is the newest that the row uses (absent: the first). The stage's `row_layout` is the newest
-that functions write: a release learns to read a layout before a later deployment writes it. See
+A row's `layout` is the newest that it uses; without it, the first. The stage's `row_layout` is the newest
+that functions write. A release learns to read a layout before a later deployment writes it:
 docs/operating/migrating.md.
 """
 

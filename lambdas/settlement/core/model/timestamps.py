@@ -7,5 +7,5 @@ def timestamp(moment: datetime) -> str:
 
 
 def seconds_since(stored: str, now: datetime) -> int:
-    """Whole seconds; 0 if `stored` is ahead of this clock."""
+    """Whole seconds from `stored` to `now`. 0 if `stored` is later: clocks differ."""
     return max(0, (now - datetime.fromisoformat(stored)) // timedelta(seconds=1))

@@ -19,9 +19,9 @@ def settlement_for(request: Request, config: StageConfig) -> Settlement:
 
 
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
-    """Raises IdempotencyConflict for a different request.
+    """Check that the request is the claimed one. Raises IdempotencyConflict.
 
-    A request without a fee takes the claimed fee, so a new schedule causes no conflict.
+    A request without a fee takes the claimed fee, so a new fee schedule causes no conflict.
     """
     settlement = request.settlement(claimed.settlement.fee)
     if not claimed.same_request(settlement):
@@ -30,7 +30,6 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """Whether the settlement left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
@@ -46,7 +45,7 @@ def hold(settlement: Settlement, now: datetime) -> StepTransaction:
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal before the KYC provider is asked, if its verdict could not commit."""
+    """Raise the refusal if a verdict could not commit. Call it before asking the KYC provider."""
     ensure_admits(settlement, Step.VERIFY, state, now)
 
 
@@ -67,7 +66,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """The fee stays in escrow, so its step cannot lack funds."""
+    """Build the release. The fee stays in escrow, so the fee's step cannot lack funds."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
