@@ -48,9 +48,9 @@ class BackupSettings(CoreSettings):
 
 
 class Backup(Construct):
-    """The locked vault, the daily plan, and failure notices.
+    """The locked vault, the daily plan and failure notices.
 
-    Even the account's owner cannot delete a locked backup or the copy in another account.
+    Even the account's owner cannot delete a locked backup, or its copy in another account.
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:

@@ -22,7 +22,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""A round may wait for Aurora, and starts no object in its last minute."""
+"""A round may wait for Aurora. In its last minute, it starts no object."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
@@ -68,7 +68,7 @@ class BooksSettings(CoreSettings):
 
 
 class Books(Construct):
-    """Aurora cluster that pauses when idle, reached only by the RDS Data API.
+    """Aurora cluster that pauses when idle. Only the RDS Data API reaches it.
 
     Its network has no function, gateway, endpoint or inbound rule. People need a policy and a secret.
     """
@@ -185,7 +185,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """Let the function act as the projector, which can only add rows."""
+        """Let the function act as the projector. The projector can only add rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")

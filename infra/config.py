@@ -1,4 +1,4 @@
-"""Settings of the stages, never read from the environment."""
+"""Settings of the stages. They never come from the environment."""
 
 import re
 import sys
@@ -44,7 +44,7 @@ class Settings(
 ):
     """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own settings, the core's first, and adds its business rules.
+    Each class checks its own settings and adds its business rules. The core comes first.
     """
 
 
@@ -84,7 +84,7 @@ _EMBEDDED: Mapping[str, Any] = {
     "books_every_minutes": None,
     "finance_address": None,
 }
-"""Values for the embedded AWS: no parts that it lacks, and short times."""
+"""Values for the embedded AWS. They leave out parts that it lacks, and shorten times."""
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
-    """Return settings to try things: full logs, and no address to page.
+    """Return settings for trials: full logs, and no address to page.
 
-    `more` are settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    `more` are settings from docs/reference/settings.md. Raises ValueError with the wrong setting.
     """
     return _profile(_DEV, stage, currencies, kyc_url, more)
 
@@ -114,8 +114,11 @@ def prod(
 ) -> Settings:
     """Return settings for real money: two persons decide, and the journal is locked.
 
-    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`. `more` are
-    settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    - `page_address`: pages go there, by mail or HTTPS.
+    - `runbooks`: the HTTPS address of `docs/runbooks/`.
+    - `more`: settings from docs/reference/settings.md.
+
+    Raises ValueError with the wrong setting.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}
@@ -183,7 +186,7 @@ CONTEXT = ("stage", "kyc_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether a stage is personal: like `dev`, but nothing outlives the stack."""
+    """Return whether a stage is personal. It is like `dev`, but nothing outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 

@@ -31,7 +31,7 @@ _STORE = (
 
 
 class Dashboard(Construct):
-    """Create it last: it shows the alarms that exist by then."""
+    """The dashboard. Create it last: it shows the alarms that exist by then."""
 
     def __init__(self, scope: Construct, construct_id: str, core: Core) -> None:
         super().__init__(scope, construct_id)

@@ -18,7 +18,7 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""Releases to merchants; `core/ledger/keys.py` has their keys."""
+"""Filter for releases to merchants. `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
     rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
@@ -38,16 +38,14 @@ _BATCH_MAX = 100
 """Messages per call, which sweeps a merchant's minute once for all."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person must look. SQS does not count messages received three times in vain, for at
-least three minutes.
+"""Age at which a person must look.
+
+SQS stops counting a message after three receives without success, which take at least three minutes.
 """
 
 
 class Merchants(Construct):
-    """The queue of releases from PublishEvents, and its dead letters.
-
-    A repeated message does no harm.
-    """
+    """The queue of releases from PublishEvents, and its dead letters. A repeated message does no harm."""
 
     def __init__(self, core: Core, settings: CoreSettings) -> None:
         super().__init__(core.scope, "Merchants")

@@ -1,4 +1,4 @@
-"""Settings that every room may use. `infra/config.py` adds each room's own."""
+"""Settings that every room may use. `infra/config.py` adds the rooms' own settings."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _NEW_TABLE_UNITS = 4_000
 """Write units a second of a new table. A configured number never falls."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two alarm periods: one with the failures, one until CloudWatch has them all."""
+"""Two alarm periods: one has the failures; in the next, CloudWatch has received them all."""
 
 _CANARY_MINUTES_MAX = 2_100
 """CloudFormation's maximum."""
@@ -34,7 +34,7 @@ _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""Each function's environment, of 4 KB, has these keys."""
+"""Each function has these keys in its environment, which takes 4 KB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack goes, except after a failed creation: kept data blocks the next try."""
+        """Keep data when the stack goes. After a failed creation, delete it: it would block the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
@@ -133,9 +133,9 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """Explained in docs/reference/settings.md.
+    """Settings of the core. docs/reference/settings.md explains them.
 
-    `currencies` and `assets` only grow, and exponents never change: existing rows are in minor units.
+    Existing rows are in minor units. So `currencies` and `assets` only grow, and exponents never change.
     """
 
     currencies: tuple[str, ...]

@@ -37,7 +37,7 @@ class WebhookSettings(CoreSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A webhook's function. `name` ends the API's physical name, `path` is its only route."""
+    """A webhook's function. `name` ends the API's physical name. `path` is the API's only route."""
 
     function: lambda_.Function
     name: str
@@ -49,7 +49,7 @@ class Receiver:
 class Webhook(Construct):
     """A webhook's address, and the alarm on refused calls.
 
-    Calls carry a signature, which the handler checks first, instead of AWS credentials.
+    Calls have a signature instead of AWS credentials. The handler checks it first.
     """
 
     def __init__(
