@@ -18,7 +18,7 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""Writes during a proof leave rows unproven, which the next proof may find at rest."""
+"""Maximum proofs. Writes during a proof leave rows unproven; the next proof may find them at rest."""
 
 STREAM_READERS = 2
 """PublishEvents, also for merchants' sweeps, and SealJournal."""
@@ -36,7 +36,7 @@ SEALED_SECONDS_MAX = 480
 
 
 def definitions(run: Run) -> str:
-    """Check that Step Functions accepts each definition, and refuses a broken copy."""
+    """Check that Step Functions accepts each definition and refuses a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")
@@ -51,7 +51,7 @@ def definitions(run: Run) -> str:
 
 
 def triggers(run: Run) -> str:
-    """Check that each trigger is enabled, its last batch did not fail, and no stream lags."""
+    """Check each trigger: it is enabled, its last batch did not fail, and its stream does not lag."""
     client, found = run.stack.client("lambda"), physical(run.stack, "AWS::Lambda::EventSourceMapping")
     if not found:
         raise Refuted("the stack has no trigger")
@@ -104,7 +104,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 def canary(run: Run) -> str:
     """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    A rollback also restores the definition: only the stack's status shows it.
+    A rollback also restores the definition, so only the stack's status shows it.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -148,7 +148,7 @@ def proof(run: Run) -> str:
 
 
 def journal(run: Run) -> str:
-    """Find this run's payment in the sealed journal, in a locked object."""
+    """Find this run's payment in a locked object of the sealed journal."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     payer, payee = run.parties("journal")
     request = run.request("journal", payer, payee)

@@ -1,4 +1,4 @@
-"""A check's time limit, by an OS timer that also ends a blocked call."""
+"""A check's time limit. A timer of the operating system also ends a blocked call."""
 
 import signal
 from collections.abc import Iterator

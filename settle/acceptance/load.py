@@ -33,7 +33,7 @@ THREADS_MAX = 400
 """With more threads, payments are sent late and the pace drops."""
 
 WRITES = 5
-"""Per settled payment: hold, release, fee, and two for the verdict."""
+"""Writes of a settled payment: hold, release, fee, and two for the verdict."""
 
 REST_SECONDS_MAX = 300
 

@@ -1,4 +1,4 @@
-"""Compares the bank's files with the stage's orders. Reads only."""
+"""Compares the bank's files with the stage's orders. It only reads."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,10 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options. `before`: money at the bank before the books began, by currency, in minor units."""
+    """Options of a comparison.
+
+    `before`: the money at the bank before the books began, by currency, in minor units.
+    """
 
     days: int
     columns: Columns | None = None
@@ -79,7 +82,8 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Includes earlier lines of statements that end on day `since` or later, as balances cover whole statements.
+    Balances cover whole statements. So earlier lines of a statement count, too, if it ends on day `since` or
+    later.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)

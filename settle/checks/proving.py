@@ -50,7 +50,7 @@ class Died(BaseException):
 
 @dataclass
 class Outside:
-    """A check's tools, which fail at random while `faults` is set."""
+    """A check's tools. They fail at random while `faults` is set."""
 
     chance: Random
     now_: datetime

@@ -18,10 +18,9 @@ from settlement.orders.requests import parse_resolution
 def resolve(
     stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide a case; return the outcome. Safe to repeat: a decided case is resumed.
+    """Decide a case, and return the outcome. Safe to repeat: a decided case is resumed. Raises CommandFailed.
 
-    From the second case, `case` is required: a repeat could otherwise decide a newer case. Raises
-    CommandFailed.
+    Since the second case, `case` is required: without it, a repeat could decide a newer case.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
@@ -62,7 +61,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed from the second case: a command without `case` may mean an earlier case."""
+    """Raise CommandFailed since the second case. A command without `case` may mean an earlier case."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)

@@ -1,4 +1,4 @@
-"""Reconciliation by several processes: each reads a segment, and one judges.
+"""Reconciliation by several processes. Each reads a segment, and one judges.
 
     process 1: its part of the table ──▶ its spool ──▶ sorted ─┐
     process 2: its part of the table ──▶ its spool ──▶ sorted ─┼──▶ judged here
@@ -133,7 +133,7 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """Read the segment, in its process; report findings, and send facts on request."""
+    """Read the segment in this process. Report findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:

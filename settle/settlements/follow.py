@@ -18,7 +18,6 @@ def follow(
     is_done: Callable[[SettlementState], bool],
     seconds_max: float | None = None,
 ) -> SettlementState:
-    """Poll until `is_done` or out of time; return the last state."""
     seconds = FOLLOW_SECONDS_MAX if seconds_max is None else seconds_max
     give_up_at = time.monotonic() + seconds
     while True:

@@ -14,7 +14,7 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Return raw requests: the file if it is one JSON value, else each line.
+    """Return raw requests. A file of one JSON value is one request; otherwise each line is one.
 
     `-` reads standard input. Raises CommandFailed.
     """
@@ -59,7 +59,7 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
 
 
 def key_of(request: str) -> str:
-    """Return the request's key; "refused" if the machine will refuse it.
+    """Return the request's key, or "refused" if the machine will refuse the request.
 
     Raises CommandFailed for malformed JSON or excessive size.
     """

@@ -26,7 +26,7 @@ _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Yield snapshots forever; after a failed read, only the error."""
+    """Yield snapshots for ever. After a failed read, a snapshot has only the error."""
     while True:
         at = instants.now()
         try:

@@ -48,6 +48,7 @@ def start(
     """Settle a file's requests, one after the other, and wait for each.
 
     Checks that every line is JSON before it sends the first.
+
     The exit code is the gravest answer's. 7: still in flight, as with --queue; wait with `settle wait KEY` or
     `settle events tail --key KEY`.
 
