@@ -16,7 +16,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""Takes a body and a caller; returns the order on record."""
+"""Takes a body and a caller. Returns the recorded order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,8 @@ class Room:
     - `before_close`: makes them available before a close.
     - `before_verdict`: raises if the settlement's checks forbid asking the KYC provider.
     - `before_approval`: raises if the settlement's checks forbid an approval by the provider's webhook.
-    - `orders`: maps a route's last part to the order's function, and to the body's field that repeats the
-      route.
+    - `orders`: maps a route's last part to the order's function. It also has the body's field that repeats
+      the route.
     """
 
     name: str

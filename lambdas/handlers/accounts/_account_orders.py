@@ -30,4 +30,4 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
 
 
 ORDERS = dict.fromkeys(map(str, OrderKind), (carry_out, "order"))
-"""Each body repeats the route as `order`."""
+"""Orders by route. Each body repeats its route as `order`."""

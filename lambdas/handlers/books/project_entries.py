@@ -6,13 +6,13 @@ from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.telemetry import gauge, logger, note, observed
 
 RESERVED_MS = 60_000
-"""Minimum time left to begin an object or wait for the database: a statement may take 45 s."""
+"""Minimum time left to begin an object or to wait for the database. A statement may take 45 s."""
 
 RESUMING_SECONDS = 5
-"""The database resumes for 15 s or more."""
+"""Pause between tries while the database resumes. It takes 15 s or more."""
 
 LINES_MAX = 100
-"""Maximum logged; the metric counts all."""
+"""Maximum faults logged. The metric counts all."""
 
 _progress = Progress()
 

@@ -171,7 +171,6 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
 
 
 def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
-    """End the wait if another call has recorded the check's answer meanwhile."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
         since, config = found["posted_at"], _dependencies.config

@@ -69,7 +69,6 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
 
 
 def _ensure_decided(settlement: Settlement, case: int) -> None:
-    """Raise ResolutionRefused if the case has no recorded decision. Call it before any write."""
     state = _dependencies.store.settlement(settlement.key)
     if state and state.same_request(settlement) and state.resolutions < case:
         raise ResolutionRefused(f"order: case {case} is not decided")

@@ -36,12 +36,12 @@ CASES_MAX = 100
 """Maximum LIMBO cases per run. Each may take two DescribeExecution calls; an account has ten a second."""
 
 RESERVED_MS = 20_000
-"""A slow settlement takes this long."""
+"""Time kept for a slow settlement."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""A forged first entry must not hide the oldest."""
+"""Entries read for the oldest one. The first may be forged and have no valid time."""
 
 _READ_AT_ONCE = 100
 
@@ -69,10 +69,10 @@ class _Look:
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
     """Start an execution for each due settlement in `partition` without an execution.
 
-    An event with a `key` recovers only that settlement, due or not. If it has an `owner`, that execution must
-    be the owner. The answer has the `action` (or "none") and the started `execution`. Such an event raises
-    InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled event
-    raises only InvalidRequest.
+    An event with a `key` recovers only that settlement, due or not. It may have an `owner`, the execution
+    that must be the owner. The answer has the `action` (or "none") and the started `execution`. Such an event
+    raises InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A
+    scheduled event raises only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -124,7 +124,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish recovery's delay, by the oldest due entry. So runs that never begin show, too."""
+    """Publish how late recovery is, by the oldest due entry. Runs that never begin count, too."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -156,10 +156,7 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether an entry is a KYC review.
-
-    A check's wait ends without an alarm. An unreadable row counts as a review.
-    """
+    """Whether an entry is a KYC review. An unreadable row counts as one. A check's wait does not."""
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:

@@ -21,7 +21,7 @@ from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger, observed
 
 _RESERVED_MS = 11_000
-"""A claim may take 6 s and a start 4 s."""
+"""Time kept for a message: a claim may take 6 s, and a start 4 s."""
 
 
 @observed("start")

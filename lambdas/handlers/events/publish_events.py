@@ -15,7 +15,7 @@ from settlement.events import ordered_topic, outcome_bus
 
 _SETTLEMENT = "SETTLEMENT#"
 REASON_LENGTH_MAX = 1_000
-"""A reason may repeat a row's value: SQS takes 1 MiB."""
+"""Maximum characters of a reason, which may repeat a row's value. SQS takes 1 MiB."""
 
 Record = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""A busy merchant's span takes this long."""
+"""Time kept for a busy merchant's span."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
 

@@ -12,7 +12,7 @@ RESERVED_MS = 60_000
 """Minimum time to continue. Pages of the scan or of a second look may take 20 s."""
 
 LINES_MAX = 100
-"""Maximum logged of each kind; the metrics count all."""
+"""Maximum lines logged of each kind. The metrics count all."""
 
 _KIND_MAX = 40
 

@@ -8,10 +8,10 @@ from settlement.core.model.status import FINISHED
 from settlement.reading.queries import OutcomeQuery
 
 PAUSE_SECONDS = 1
-"""Each read costs a unit."""
+"""Pause between reads. Each read costs a unit."""
 
 _RESERVED_SECONDS = 6
-"""DynamoDB's client tries twice, for 3 s each."""
+"""Time kept for a read: DynamoDB's client tries twice, for 3 s each."""
 
 
 def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
