@@ -147,7 +147,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """The order's row detects a replay."""
+    """Build the entry of a deposit or withdrawal. The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

@@ -19,7 +19,7 @@ class OrderKind(StrEnum):
     DEPOSIT = "deposit"
     WITHDRAW = "withdraw"
     FREEZE = "freeze"
-    """Stop holds and withdrawals, not receipts and reversals."""
+    """Stop holds and withdrawals. The account still receives, and gives back in reversals."""
 
     UNFREEZE = "unfreeze"
     CLOSE = "close"
@@ -27,7 +27,7 @@ class OrderKind(StrEnum):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The caller does not send the field `by`."""
+        """The fields that a caller sends, without `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
@@ -61,7 +61,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about the caller and this try's request. Two tries may differ in them."""
+    """Facts about the caller and this try's request."""
 
     @property
     def request_hash(self) -> str:

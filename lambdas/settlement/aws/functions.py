@@ -23,7 +23,7 @@ def send(function: str, event: dict[str, Any]) -> None:
 
 
 def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
-    """The function's answer. Raises StartUnavailable."""
+    """Call a function, and return its answer. Raises StartUnavailable."""
     try:
         answer = _client.invoke(
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)

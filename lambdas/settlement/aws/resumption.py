@@ -20,7 +20,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Recovery's answer. Raises StartUnavailable."""
+    """Have recovery resume a settlement, and return its answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

@@ -25,7 +25,7 @@ _REFUSED = (
 """Errors about one statement. Source: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
 
 _STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
-"""The SQLSTATE that ends the database's message. Earlier text may repeat a line of the journal."""
+"""The SQLSTATE at the end of the database's message. Earlier text may be a line of the journal."""
 
 _PASSING = ("08", "40", "53", "55", "57")
 """SQLSTATE classes of faults that the statement did not cause.

@@ -44,9 +44,9 @@ json_to_recordset(CAST(:rows AS json)) AS i (
 
 
 class _Kind(NamedTuple):
-    """Two statements for a kind of row.
+    """Statements for a kind of row.
 
-    `take` inserts new rows; `different` finds known rows with other content.
+    `take` inserts new rows. `different` finds known rows with other content.
     """
 
     of: type[Any]
@@ -120,7 +120,7 @@ class Projected:
 
 
 class _IsKnown(Exception):
-    """The inbox has the object. A rollback leaves no inbox row without entries."""
+    """The inbox has the object. The rollback leaves no inbox row without entries."""
 
 
 def project(books: Books, name: str, content: bytes) -> Projected:
@@ -148,7 +148,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Numbers of new and late rows, and the rows put aside."""
+    """Return the numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -59,8 +59,7 @@ class Progress:
 
     - `whole`: the books have all objects up to this name.
     - `taken`: objects after `whole` that the books have.
-    - `has_seen_all`: the process has asked the books about all objects. Before that, it does not know them
-      all.
+    - `has_seen_all`: the process has asked the books about all objects. Before that, `taken` is incomplete.
     - `put_aside`: lines put aside in the time ASIDE_FOR before `counted_at`.
     """
 
@@ -126,7 +125,7 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Return False if time runs out first."""
+    """Take all waiting objects. Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round

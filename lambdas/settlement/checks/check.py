@@ -9,7 +9,7 @@ from typing import Any, Protocol
 NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 WAIT_SECONDS_MAX = 30 * 86_400
-"""As long as a KYC review."""
+"""Longest wait of a check. A KYC review has the same limit."""
 
 RESERVED = frozenset({"kyc", "verify", "review"})
 
@@ -70,7 +70,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Wait:
-    """The check waits for a signed callback, at most for `wait_seconds`."""
+    """The check waits for a signed callback, until the check's time ends."""
 
 
 Answer = Approve | Refuse | Wait

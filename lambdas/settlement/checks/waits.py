@@ -57,8 +57,8 @@ def begin(
 ) -> Write:
     """Begin a wait. A row that waits already stays unchanged.
 
-    The write is refused if one of the `unanswered` checks has answered meanwhile: its refusal must not wait
-    for another check.
+    The write is refused if one of the `unanswered` checks has answered meanwhile. A refusal must not wait for
+    another check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")

@@ -41,7 +41,7 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number, in seconds if the name ends in `Seconds`."""
+    """Publish a number. A name that ends in `Seconds` has seconds."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """A refused call reports no capacity units."""
+    """Count a call and its capacity units. A refused call reports none."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -103,7 +103,6 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Note the error and the call's id. Lambda's own log lines have the same id."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)
@@ -122,7 +121,6 @@ def _note_context() -> None:
 
 
 def is_named(key: object) -> bool:
-    """Whether the stage's `log_full_keys` name the key."""
     return key in _detail.get("keys", ())
 
 

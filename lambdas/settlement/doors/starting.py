@@ -28,7 +28,7 @@ class Start(NamedTuple):
 
 
 def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig) -> Start:
-    """Check a call; header names are in lower case. Raises InvalidRequest."""
+    """Check a call. Header names are in lower case. Raises InvalidRequest."""
     key = headers.get(KEY_HEADER.lower())
     if key is None:
         raise InvalidRequest(f"{KEY_HEADER}: missing")

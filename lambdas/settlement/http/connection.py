@@ -27,7 +27,7 @@ With the minimum, fifty addresses are tried in half a second.
 """
 
 LOOKUP_SECONDS_MAX = 30
-"""Greatest age of a usable lookup. A late answer serves a later question."""
+"""Greatest age of a usable lookup. An answer that comes late serves a later question."""
 
 LOOKUPS_MAX = 4
 """Lookups that may hang at once. Each holds a thread."""

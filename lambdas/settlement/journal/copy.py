@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """How the object was tampered with: it was deleted, or put again."""
+        """The object's fault: it was deleted, or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:

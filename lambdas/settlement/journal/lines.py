@@ -28,7 +28,7 @@ The request's hash covers the parties' names until they are erased. `worded` als
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""Puts by a function, or copied from the table by a person."""
+"""Events of a put row: a function put it, or a person copied it from the table."""
 
 WORDED = "worded_sha256"
 """Name of the digest that covers the caller's words. Lines of earlier releases lack it."""
@@ -52,7 +52,7 @@ Others may be personal (reasons, causes, references, `by`), and a locked object 
 
 
 _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""Identity of DynamoDB's time to live in the stream record of its deletion."""
+"""Identity of DynamoDB's time to live. A stream record has it if time to live deleted the row."""
 
 
 def _listed(value: Any) -> Any:
@@ -97,12 +97,12 @@ def image(row: Row) -> dict[str, Any]:
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Whether the digests agree. Earlier releases' images have one digest."""
+    """Whether the row's digests agree with the sealed ones. Earlier releases sealed only one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Equal records have equal lines."""
+    """The line of a stream record. Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))

@@ -25,7 +25,7 @@ UNREADABLE = (
 """Errors from a forged or damaged object."""
 
 _CLOCKS = timedelta(minutes=5)
-"""Maximum clock skew between the sealing and the posting function."""
+"""Maximum clock skew between the function that posts and the function that seals."""
 
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -66,7 +66,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Read an object's entries, with an Aside for each malformed entry."""
+    """Read an object's entries. A malformed entry becomes an Aside."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]

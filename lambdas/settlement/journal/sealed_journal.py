@@ -77,12 +77,12 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Put with a checksum, which S3 demands under an object lock."""
+        """Put an object with a checksum: S3 demands one under an object lock."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Return None if a name is taken."""
+        """Call S3. Return None if a name is taken."""
         try:
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         except ClientError as error:

@@ -4,7 +4,7 @@
        │              │              │
     objects        objects        objects, each named by the digest of its content
 
-Seals reveal objects and seals that are missing or changed, added objects, and a clock that went back.
+Seals reveal missing, changed or added objects, missing or changed seals, and a clock that went back.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""Maximum seals after a pause. The next run makes the others."""
+"""Maximum seals of a run after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 

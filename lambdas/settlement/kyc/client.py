@@ -18,13 +18,12 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
 
 @dataclass(frozen=True)
 class Refused:
-    """A final answer: the request is refused."""
+    """The provider refuses the request. This answer is final."""
 
     http_status: int
 
     @property
     def wants_another_key(self) -> bool:
-        """Whether a wrong API key may be the cause."""
         return self.http_status in (401, 403)
 
 

@@ -20,7 +20,7 @@ def path(dataset: str) -> str:
 
 
 def authorization(api_key: str) -> str:
-    """A self-hosted yente server ignores this header."""
+    """The header's value. A self-hosted yente server ignores it."""
     return f"ApiKey {api_key}"
 
 

@@ -52,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Other entries change the balance at their commit."""
+    """Whether an entry is a release. Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -124,7 +124,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """Credit a merchant despite the highest balance: the money is already the merchant's."""
+    """Credit a merchant. The highest balance does not matter: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")

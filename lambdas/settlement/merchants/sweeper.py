@@ -13,7 +13,7 @@ from settlement.merchants import sweep, sweeps
 from settlement.merchants.sweep import Span, Unreadable
 
 TRIES_MAX = 6
-"""Each failed try means that another sweeper made progress."""
+"""Maximum tries. Each failed try means that another sweeper made progress."""
 
 _LAST = "~"
 """Sorts after every timestamp."""

@@ -30,7 +30,6 @@ def _is_release(one: object) -> bool:
 
 
 def bucket(release: Release) -> tuple[str, str]:
-    """A release's (partition, minute) span."""
     partition, sort_key = release
     return partition, minute_and_second(sort_key)[0]
 

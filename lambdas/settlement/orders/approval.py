@@ -24,7 +24,7 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""Minimum persons: a proposal asks for a second person anyway."""
+"""Minimum persons of a proposal. It always asks for a second person."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
@@ -69,7 +69,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Raises the decision's refusal if the decision is not possible now."""
+    """Build a proposal. Raises the decision's refusal if the decision is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -121,7 +121,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused."""
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order does not fit."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -155,7 +155,6 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused for another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 

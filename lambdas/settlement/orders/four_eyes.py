@@ -37,7 +37,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """`pager` names the runbook of break-glass orders."""
+    """Orders of several persons. `pager` names the runbook of break-glass orders."""
 
     orders: Orders
     pager: PagerConfig

@@ -30,8 +30,8 @@ class Proposal:
 
     - `proposal_number`: counts all proposals of the settlement.
     - `case`: the LIMBO case. 0: a reversal.
-    - `seen`: the digest of the state that the proposer saw.
-    - `proposer`: a person. `proposed_by`: the person's ARN, with the proof in the next three fields.
+    - `seen`: the digest of proposal and settlement.
+    - `proposer`: a person. `proposed_by`: the person's ARN. The next three fields are the proof.
     - `needed` and `persons`: with the proposer. `approvals`: without.
     - `approved_by` and `approved_in`: ARNs and requests, separated by blanks.
     - `part` and `amount`: number and minor units of a reversal in part. Otherwise they are 0 and not in the

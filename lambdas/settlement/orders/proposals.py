@@ -76,7 +76,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """Whether an approval is a replay. The last approval's replay shows in the decision's evidence."""
+        """Whether an approval is a replay. A replay of the last approval shows in the decision's evidence."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

@@ -37,7 +37,6 @@ class PartialReversal(Order):
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """The first field that differs from the recorded part's."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 

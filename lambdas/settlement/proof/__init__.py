@@ -1,8 +1,7 @@
 """Proof, from the table's rows, that no money was lost or made.
 
 In each currency, all accounts must sum to zero. Each entry has one debit and one credit, so two checks
-suffice: balance rows equal the sums of their entries, and settlements' rows have exactly the entries of their
-slots.
+suffice. A balance row equals the sum of its entries. A settlement's row has exactly the entries of its slots.
 """
 
 from settlement.proof.findings import Difference, Findings, Look, describe

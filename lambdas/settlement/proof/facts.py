@@ -39,7 +39,7 @@ class SettlementFacts(NamedTuple):
     stuck: str | None = None
 
     since: str | None = None
-    """`in_flight_since`, if evidence has the same time."""
+    """`in_flight_since`, if the evidence has the same time."""
 
     parts: int = 0
 

@@ -85,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow is the other side of each entry."""
+    """The escrow after these entries. It is the other side of each."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -110,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """The balance does not have a merchant's unswept amount yet."""
+    """Compare an account. Its balance does not have a merchant's unswept amount yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -181,7 +181,6 @@ def _decide(
 
 
 def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
-    """Yield the payee's debit and the payer's credit of each reversal in part."""
     for one in evidence:
         kind, _, number = one.step.partition(":")
         if kind == REVERSE_PART and one.amount is not None:

@@ -21,7 +21,7 @@ from settlement.core.store.dynamodb import Store
 from settlement.journal.lines import plain_row
 
 SEGMENTS = 4
-"""Segments read in parallel, so judging rarely waits."""
+"""Segments read in parallel. With four, judging rarely waits."""
 
 PAGE_ROWS = 400
 """Rows of a page. Each segment has a page in memory. Pages of 1,000 rows would take 10 MB more."""

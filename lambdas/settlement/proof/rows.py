@@ -213,7 +213,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """A statement's currency; None for a file."""
+    """The currency of a statement's row. None: the row is a file's."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):
@@ -396,7 +396,7 @@ _CIRCUIT_COUNTS = (
     *("not_needed_after", "probe_lease_expiry"),
 )
 _CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
-"""The last name here and in `_CIRCUIT_COUNTS` is an earlier release's."""
+"""Texts of the circuit's row. The last name here and in `_CIRCUIT_COUNTS` is an earlier release's."""
 
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
     "CLOSED": ("failure_count",),

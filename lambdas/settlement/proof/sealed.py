@@ -77,8 +77,7 @@ def compare(
     out earlier: the chain must have it. `lacks` gets the key of each row that the journal lacks, except young
     rows.
 
-    An entry may be missing under two conditions: its sealed expiry is past, and its settlement's row matches
-    the journal.
+    An entry may be missing if its sealed expiry is past. Then its settlement's row must match the journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:

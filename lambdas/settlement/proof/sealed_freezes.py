@@ -14,7 +14,7 @@ from settlement.core.model.status import Step
 from settlement.proof.sealed_spool import Told
 
 APART_SECONDS = 10
-"""Tolerance of the stream's approximate times."""
+"""Tolerance in seconds: the stream's times are approximate."""
 
 _STOPPED_BY: Mapping[str, Collection[str]] = {
     Step.HOLD: (OrderKind.FREEZE, OrderKind.CLOSE),

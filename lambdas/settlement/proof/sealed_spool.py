@@ -79,7 +79,6 @@ class SealedSpool:
             self._flush(waiting)
 
     def told(self) -> Iterator[list[Told]]:
-        """Statements by row, sorted by key, then time."""
         for _, of_row in groupby(self._sorted(Told, "pk, sk, at"), itemgetter(0, 1)):
             yield list(of_row)
 

@@ -22,7 +22,7 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Maximum readings of a moving row, which is then unproven."""
+"""Maximum readings of a moving row. After them, the row is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Length of the tail in successive readings, in rows. None: all rows.
@@ -36,11 +36,11 @@ TRIES_MAX = 100
 _PAUSE_SECONDS = 0.2
 
 _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
-"""Maximum lag of an order's clock behind the scan's, and maximum duration of a scan."""
+"""Maximum lag of an order's clock behind the scan's clock, and maximum duration of a scan."""
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look until the row, and the rows that explain it, are known at one instant.
+    """Look until the row and the rows that explain it are known at one instant.
 
     `began` is the start of the scan.
     """
@@ -185,7 +185,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 
 
 def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
-    """Read both rows of each match. One transaction puts both, but the scan may have met only one."""
+    """Read both rows of each match. One transaction puts both, but the scan may have met only one row."""
     named = [*difference.matches]
     lines, orders = {one.line for one in named}, {one.key for one in named}
     found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])

@@ -1,7 +1,7 @@
 """A settlement's event number, compared with the events that its row shows.
 
-Some events leave no trace: the end of a review, a claim in the hold's millisecond, a write-off before another
-one. So only bounds of the number are known.
+Some events leave no trace, such as the end of a review, or a claim in the hold's millisecond. So only bounds
+of the number are known.
 """
 
 from collections.abc import Iterator

@@ -20,18 +20,18 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names. The request can no longer be hashed; the signature covers its other attributes."""
+"""Marks erased names. The request can then no longer be hashed. The signature covers its other attributes."""
 
 
 def settlement(row: Row) -> SettlementFacts:
-    """Raises MalformedRow."""
+    """Parse a settlement's row. Raises MalformedRow."""
     facts = movements(row)
     values.instants(row, _INSTANTS)
     return facts if _RARE.isdisjoint(row) else _of_reversal(row, facts)
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Facts without a reversal. Raises MalformedRow."""
+    """Parse the row's facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -155,7 +155,6 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
 
 
 def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Only a finished settlement may have erased names."""
     if NAMES_ERASED not in row:
         if hash_of(_content(row, facts)) != facts.request_hash:
             yield "its content is not that of its request_hash"
@@ -210,7 +209,6 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Each reversal in part reverses something, and all parts at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"

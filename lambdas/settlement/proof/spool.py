@@ -3,9 +3,9 @@
 A table has no order by settlement, and may exceed the memory. Sorting brings the rows of a settlement or
 account together. The spools of several parts are merged.
 
-The spool is an unnamed SQLite database. It has no directory entry, so no other process can open it, and it
-disappears with this process. It takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind
-without a full batch is sorted in memory.
+The spool is an unnamed SQLite database. No other process can open it, and it disappears with this process. It
+takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted in
+memory.
 """
 
 import heapq
@@ -162,7 +162,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Sum in memory: a scan meets a partition's entries together."""
+        """Add a change. Sums stay in memory: a scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
@@ -257,9 +257,9 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice. Two equal facts mean one row.
+    """Raise CutOff if the scan met a row twice: its sums are then wrong.
 
-    The scan's sums are then wrong.
+    Two equal facts mean one row.
     """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
@@ -276,7 +276,7 @@ def _order(kind: type[Any]) -> Sequence[str]:
 
 
 def _place(kind: type[Any]) -> Callable[[Any], Any]:
-    """A sort key in the database's order: by the texts' UTF-8."""
+    """A sort key. Like the database, it orders texts by their UTF-8."""
     return itemgetter(*range(len(_order(kind))))
 
 

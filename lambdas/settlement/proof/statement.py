@@ -39,7 +39,7 @@ class Tally:
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     retention: Retention = KEEPS_ALL
-    """Decides which entries may have expired. They are left out, and amounts folded from them."""
+    """Entries that may have expired, and amounts folded from them, are left out."""
 
     def add_entry(self, row: Row) -> None:
         """Add an entry. A malformed entry is skipped: the scan reports it."""
@@ -81,13 +81,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class Statement:
-    """The sums `before` a statement's tail, and each partition's first sort key in the tail."""
+    """A statement in two parts.
+
+    `before` has the sums before the tail; `tails` has each partition's first key in the tail.
+    """
 
     before: Tally
     tails: dict[str, str]
 
     def is_complete(self, store: Store) -> bool:
-        """Whether no slow clock or sweep has added a row before the tail."""
+        """Whether all rows are known: no slow clock or sweep has added a row before the tail."""
         again = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             if first:

@@ -42,7 +42,7 @@ REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """A watch that ends a reconciliation when less than `reserved_ms` is left.
 
-    Second looks share half of the rest. One look may take a quarter of this share's remainder, so a busy
+    All second looks share half of the rest. One look may take a quarter of the share that is left. So a busy
     account leaves time for others.
     """
     for_looks = began = latest = -1
@@ -74,7 +74,7 @@ def check(
 ) -> Findings:
     """Prove the table. If DynamoDB stops answering, the table is unproven.
 
-    It is a fault if a currency is not in `currencies`, or if no key in `row_keys` made a signature. None
+    A currency outside `currencies` is a fault. So is a signature that no key in `row_keys` made. None
     disables the check. A settlement listed too far ahead is no fault.
     """
     began = datetime.now(UTC)
@@ -106,7 +106,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Raises CutOff."""
+    """Take a second look at a difference. Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)

@@ -11,7 +11,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stored import MalformedRow
 
 LARGEST = 2**63 - 1
-"""SQLite stores larger integers inexactly."""
+"""Maximum integer. SQLite stores larger integers inexactly."""
 
 CHECK_NAME = re.compile(r"[a-z][a-z0-9-]{0,29}", re.ASCII)
 """Name of a check, safe to print."""

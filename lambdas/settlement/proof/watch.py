@@ -4,10 +4,10 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 STRIDE = 1000
-"""Items between two calls of the watch. This is cheap, and often enough for a clock."""
+"""Items between two calls of the watch. So few calls are cheap, and still stop in time."""
 
 Watch = Callable[[str, int], None]
-"""Takes a phase and its number of items done. May raise CutOff."""
+"""Takes a phase, and the number of items done in it. May raise CutOff."""
 
 READING, JUDGING, LOOKING = (
     "reading rows",

@@ -14,7 +14,7 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""API Gateway gives a call 30 s."""
+"""Longest wait. API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
 """Entries per page of a statement."""
@@ -45,7 +45,7 @@ _FIELD_LENGTH_MAX = 40
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeQuery:
-    """Wait up to `wait` seconds for a sequence above `after`."""
+    """A query for an outcome. It waits up to `wait` seconds for a sequence above `after`."""
 
     key: str
     after: int | None
@@ -84,7 +84,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """`position` is the client's last object and line; 0 for the whole object."""
+    """A query of the journal. `position` is the client's last object and line. Line 0: the whole object."""
 
     since: str
     limit: int
@@ -182,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """A time in the table's format."""
+        """Return a time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """A place within the query's part of the index: DynamoDB refuses other starts."""
+    """Check a cursor's place. It must be in the query's part of the index: DynamoDB refuses others."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found

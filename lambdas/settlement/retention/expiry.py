@@ -41,7 +41,6 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """A row that stays is unchanged."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}

@@ -1,6 +1,6 @@
 """Signatures of rows. They prove that a function of the stage put the row.
 
-Without them, write access to the table allows consistent forgery: an order, its entry and a higher balance. A
+Without them, a writer of the table can forge consistently: an order, its entry and a higher balance. A
 signature is an HMAC of the immutable attributes. Only the proof, and functions that put such rows, have the
 key.
 """
@@ -66,6 +66,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Today's and earlier releases' forms."""
+    """The forms that a signature may cover: today's, and earlier releases'."""
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)
     return [earlier] if today is None else [today, earlier]

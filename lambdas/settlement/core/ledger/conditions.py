@@ -19,7 +19,7 @@ class Condition:
 ABSENT = Condition("attribute_not_exists(pk)")
 
 EXISTS = Condition("attribute_exists(pk)")
-"""Keeps an update from creating a row."""
+"""Require a row. Otherwise an update would create it."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """Require that no LIMBO case was resolved. Then a SETTLED settlement was never in LIMBO."""
@@ -42,7 +42,7 @@ LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": k
 NOT_IN_LIMBO = Condition("(attribute_not_exists(limbo_cases) OR limbo_cases = :none)", {":none": 0})
 
 IN_LIMBO = Condition("limbo_cases >= :one", {":one": 1})
-"""False for a missing account."""
+"""Require an open LIMBO case. False for a missing account."""
 
 NOT_FROZEN = Condition("attribute_not_exists(frozen_at)")
 
@@ -139,7 +139,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Only the steps up to the release require this."""
+    """Require that the deadline is ahead. Only the steps up to the release need it."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -148,7 +148,7 @@ def committed(step: Step) -> Condition:
 
 
 def not_committed(step: Step) -> Condition:
-    """Each slot is written once."""
+    """Require that the step's slot is empty. Each slot is written once."""
     return Condition(f"attribute_not_exists({step.slot})")
 
 

@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Explain a refused write as a missed deadline or a fence.
+    """Explain a refused write as a missed deadline or a fence. `now` is the write's time.
 
-    The deadline is missed if it is before `now`, the write's time, or if recovery expired the settlement.
+    The deadline is missed if it is before `now`, or if recovery expired the settlement.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -43,7 +43,7 @@ def late_or_fenced(now: datetime) -> Explain:
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Refuse a reversal because another execution was faster."""
+    """The refusal of a reversal, because another execution was faster."""
     return StepFenced.at(step, state.status, state.steps, state.reversed)
 
 
@@ -88,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Why an account places no holds, or None."""
+    """Return why an account places no holds. None: it does."""
     if state is None:
         return None
     if state.is_closed:

@@ -20,7 +20,7 @@ second.
 IN_FLIGHT = "IN_FLIGHT#"
 
 LIMBO = "LIMBO"
-"""A single index partition: cases are few."""
+"""Index partition of LIMBO. One is enough: cases are few."""
 
 ORDERS = "ORDERS#"
 """Prefix of the orders' index partitions, one a month (UTC).
@@ -32,7 +32,7 @@ BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
 
 PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
-"""Index partitions, sorted by the next look."""
+"""Index partitions of payouts. They are sorted by the payout's next look."""
 
 PAYOUT_CASES = "PAYOUT_CASES"
 """Index partition of the payouts that a person must look at."""
@@ -104,7 +104,7 @@ def swept(partition: str, minute: str) -> Row:
 
 
 def evidence(key: str, step: str) -> Row:
-    """The evidence's key is also its write's idempotency key."""
+    """Key of evidence. It is also the idempotency key of the write."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
 
 

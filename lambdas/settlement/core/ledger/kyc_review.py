@@ -135,7 +135,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """Mark an event: the same event again is a replay."""
+    """Mark an event as seen. The same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:
@@ -163,7 +163,7 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """After a rejection, only the reversal makes an event."""
+    """Return the builder of a verdict's write. After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 

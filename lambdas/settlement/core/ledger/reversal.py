@@ -60,8 +60,8 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """End PROCESSING, and make `execution` the owner. Afterwards no forward step commits.
 
-    A settlement in another status stays unchanged. With `owner`, three more stay unchanged: a settlement of
-    another owner, one in review, and one whose release committed.
+    A settlement in another status stays unchanged. If `owner` is given, a settlement of another owner stays
+    unchanged. So does one in review or with a committed release.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -82,7 +82,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
 
 
 def assign_owner(settlement: Settlement, execution: str) -> Write:
-    """Make `execution` the owner of a compensation. A row with another status is left as it is."""
+    """Make `execution` the owner of a compensation. A row in another status stays unchanged."""
     return update(
         keys.settlement(settlement.key),
         "SET #owner = :execution",
@@ -191,5 +191,5 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
 
 
 def _in_any_status(state: SettlementState) -> bool:
-    """Any status is a replay: the caller continues from the state found."""
+    """Always true: the caller continues from the status that it finds."""
     return True

@@ -103,7 +103,7 @@ class StepTransaction:
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """By default, the row must not exist."""
+    """Build a put. By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 

@@ -35,8 +35,5 @@ def is_customer(account: str) -> bool:
 
 
 def is_merchant(account: str) -> bool:
-    """Whether the account is a merchant's.
-
-    Many releases go to it, so a sweep adds them to its balance later.
-    """
+    """Whether the account is a merchant's. A sweep adds its many releases to its balance later."""
     return account.startswith(MERCHANT)

@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A decision on record, not yet announced."""
+    """A recorded decision that nobody has announced yet."""
 
     case: int
 

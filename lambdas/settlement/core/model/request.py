@@ -44,7 +44,7 @@ _JOINERS = dict.fromkeys((0x200C, 0x200D))
 MINTED = "minted-"
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""Added by a state machine that starts an execution. Not content."""
+"""A field that a state machine adds when it starts an execution. It is not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -52,7 +52,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Maximum faults named, to bound a message's size."""
+"""Maximum faults named. It limits a message's size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Request:
     metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
-        """`fee` (minor units) applies if the request names none."""
+        """The settlement of this request. `fee` (minor units) applies if the request names none."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:

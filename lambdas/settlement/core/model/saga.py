@@ -1,7 +1,7 @@
 """The saga's table: the steps in commit order, and their facts.
 
-The state machines and the proof do not use this table. They state the rules again, so they reveal a wrong row
-here. See docs/internals/add-a-step.md.
+The state machines and the proof do not use this table. They state its rules again, and so reveal a wrong row.
+See docs/internals/add-a-step.md.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.model.layout import FIRST, NEWEST
 
 Party = Literal["payer", "payee", "escrow", "fees"]
-"""`escrow` is the settlement's account, `fees` the currency's."""
+"""A side of a movement. `escrow` is the settlement's account, `fees` the currency's."""
 
 
 class Step(StrEnum):

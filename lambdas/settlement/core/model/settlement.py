@@ -74,7 +74,7 @@ class Settlement:
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """The state machines' JSON, fee included."""
+        """The settlement as the state machines' JSON, with its fee."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

@@ -22,13 +22,13 @@ class SettlementState:
     - `reversed`: the steps reversed or written off, with the times.
     - `owner`: the execution that runs the settlement.
     - `owner_epoch`: counts the owners that recovery and the webhook named. It keeps execution names new.
-    - `listed_at`: the sort key in the index. It is the time of recovery's next look; in LIMBO, the start of
-      the case; None once finished.
+    - `listed_at`: the sort key in the index: the time of recovery's next look. In LIMBO: the start of the
+      case. Once finished: None.
     - `expired_at`: when recovery expired the settlement.
-    - `deadline_extended_at`: when recovery last extended the deadline, because recovery itself was late.
+    - `deadline_extended_at`: when recovery last extended the deadline, because it came late.
     - `verdict`: the KYC provider's decision.
     - `review`: the reference of an open verification.
-    - `resolutions`: the number of closed LIMBO cases; `resolution` is the latest decision.
+    - `resolutions`: the number of closed LIMBO cases. `resolution` is the latest decision.
     - `stuck_step`: the reversal that is stuck.
     - `sequence`: the number of the latest event.
     - `layout`: determines the steps.
@@ -67,7 +67,7 @@ class SettlementState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
-        """Raises MalformedRow."""
+        """Parse a settlement's row. Raises MalformedRow."""
         row = sound(row)
         try:
             ensure_read(row)
@@ -116,13 +116,13 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """A refusal is a decision without a commit."""
+        """Whether `step` was decided. A refusal decides without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """After the release, a settlement only runs forward."""
+        """Whether the release committed. After it, a settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
@@ -139,7 +139,7 @@ class SettlementState:
 
     @property
     def covered(self) -> frozenset[str]:
-        """The reversed steps whose amount the losses paid by a write-off. All cases so far count."""
+        """The reversed steps that the losses account paid, by write-offs in all cases so far."""
         return frozenset((self.resolution or {}).get("covered", "").split())
 
     @property

@@ -26,7 +26,7 @@ def subject_of(row: Mapping[str, Any]) -> str:
 def sound(row: Mapping[str, Any]) -> Stored:
     """Check the type of each known attribute. Raises MalformedRow.
 
-    The circuit's row is left out: its times are numbers, and its own parser checks it.
+    The circuit's row is left out. Its times are numbers, which its own parser checks.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -43,7 +43,7 @@ def sound(row: Mapping[str, Any]) -> Stored:
 
 
 def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
-    """Raises MalformedRow if the stage lacks the currency."""
+    """A currency's exponent. Raises MalformedRow if the stage lacks the currency."""
     if currency not in config.currencies:
         raise MalformedRow(f"{subject}: currency is {currency!r}, which the stage does not have")
     return config.currencies[currency]

@@ -14,11 +14,11 @@ _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """The message states the broken rule, and begins with a verb."""
+    """The text is not strict JSON. The message states the broken rule, and begins with a verb."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Raises Malformed, whose message repeats at most a field's name."""
+    """Parse a text. Raises Malformed. Its message repeats at most a field's name."""
     try:
         content = (text.encode() if isinstance(text, str) else text).decode()
         if content.startswith("\ufeff"):

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def timestamp(moment: datetime) -> str:
-    """Fixed-width UTC text sorts in time order."""
+    """A time as UTC text. Its fixed width makes texts sort in time order."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

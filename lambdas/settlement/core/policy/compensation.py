@@ -51,8 +51,8 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
     """Predict the settlement after `execution` begins the compensation.
 
-    The settlement stays unchanged if a compensation has begun, or if it is in review, released or has another
-    owner. `execution` may have begun a compensation before, for another error.
+    It stays unchanged if a compensation has begun, or if `execution` is not the owner. It also stays
+    unchanged in review or after the release.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -63,7 +63,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """`seen` is the row's `sequence` that several persons approved."""
+    """Build a reversal on order. `seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),

@@ -14,7 +14,7 @@ from settlement.core.model.state import CANCELLED, SettlementState
 from settlement.core.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
-"""They bound an outcome's size."""
+"""Maximum characters of an error and a cause. They limit an outcome's size."""
 
 
 class Action(StrEnum):
@@ -31,8 +31,8 @@ class Action(StrEnum):
 def next_action(state: SettlementState) -> dict[str, str]:
     """The caller's action, and the reason in words.
 
-    Only this function decides whether a program may send a payment again. It may not in two cases: a person
-    reversed the payment, even in part; or the payee keeps a release that losses paid.
+    Only this function decides whether a program may send a payment again. It may not if a person reversed the
+    payment, even in part. It may not if the payee keeps a release that losses paid.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")

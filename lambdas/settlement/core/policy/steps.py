@@ -40,7 +40,7 @@ def claim_and_hold(
 
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Build the hold of a key claimed before. Refused if late."""
+    """Build the hold of a key that was claimed before. It is refused after the deadline."""
     return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
@@ -57,7 +57,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """`owner` stands until recovery resumes the settlement."""
+    """Record a webhook's verdict. `owner` stays until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -77,7 +77,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """The last movement also commits SETTLED."""
+    """Build the fee. It is the last movement, and also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

@@ -176,8 +176,8 @@ class Store:
     ) -> Iterator[Row]:
         """Yield rows between two sort keys, in order. Each page is read consistently.
 
-        `limit` is the page size. A row with a fraction goes to `unreadable`: its key and the reason. Without
-        `unreadable`, it raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key of a row with a fraction, and the reason. Without
+        it, such a row raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -300,10 +300,10 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """The position of the first cancellation reason, which alone decides.
+    """The position of the first cancellation reason. It alone decides.
 
-    A call may race its own retry. Then the entry's conflict comes first: it means a replay. The lack of funds
-    comes second: the retry debited the balance.
+    A call may race its own retry. Then the entry's conflict comes first, and means a replay. The lack of
+    funds comes later: the retry has debited the balance.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)
