@@ -18,7 +18,7 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""As `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
+"""The same as `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
 """Time to clear a backlog of 100,000 settlements at the default pace."""
@@ -38,7 +38,7 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Each counted metric's threshold over five minutes, description and urgency."""
+"""Counted metrics. Each has a threshold over five minutes, a description and an urgency."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return throttling metrics. Step Functions delays transitions; callers repeat throttled calls."""
+    """Return metrics of throttling. Step Functions delays transitions; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",

@@ -89,7 +89,7 @@ class Backup(Construct):
         return [backup.BackupPlanCopyActionProps(destination_backup_vault=other, delete_after=kept)]
 
     def _tell_of_failures(self, table_arn: str, pager: Pager) -> None:
-        """Report a failed backup by the next working day, as point-in-time recovery still works."""
+        """Report a failed backup by the next working day: point-in-time recovery still works."""
         topic = pager.topics[Urgency.MORNING]
         pager.key.grant(iam.ServicePrincipal("events.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         state = events.EventField.from_path("$.detail.state")

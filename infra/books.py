@@ -27,23 +27,23 @@ OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, rea
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
 _VERSION = "17.7"
-"""AWS raises the minor version. Pausing needs 16.3."""
+"""PostgreSQL's version. AWS raises the minor version. A cluster that pauses needs 16.3."""
 
 _CAPACITY_MAX = 4
-"""In units of 2 GB. Projecting 1,500 entries a second needs about two."""
+"""Capacity in units of 2 GB. To project 1,500 entries a second takes about two."""
 
 _PAUSES_AFTER_SECONDS = 300
-"""AWS's minimum."""
+"""AWS's minimum pause."""
 
 _BACKUP_DAYS = 35
-"""AWS's maximum. The journal can rebuild all but the closed months."""
+"""AWS's maximum. The journal can rebuild everything except closed months."""
 
 _BEHIND_SECONDS = 900
-"""The journal alone gathers records for two minutes."""
+"""Lag at which a person must look. The journal alone gathers records for two minutes."""
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""With rarer rounds, finance would lack the day's entries."""
+"""Most minutes between rounds. With more, finance would lack the day's entries."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ _SECONDS_MAX = 10
 """Time to import one check at synthesis. VerifyKyc imports all checks within its ten seconds of start."""
 
 _DECLARED_LENGTH_MAX = 2_000
-"""Longest declaration in an environment variable. Lambda allows 4 KB for all."""
+"""Longest declaration in an environment variable. All variables together have 4 KB."""
 
 _PACKAGE = "stage_checks"
 

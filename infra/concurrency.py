@@ -1,7 +1,7 @@
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""As in `core/ledger/keys.py`."""
+"""The same as in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
 """Concurrency that Lambda keeps for functions without a reservation."""
@@ -67,5 +67,4 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest account quota that allows the reservations."""
         return self.reserved + UNRESERVED_MIN

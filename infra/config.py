@@ -177,7 +177,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 """Part of physical names. A sampling rule's name has the lowest limit."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
-"""The prefix keeps a misspelt `prod` from becoming a stage."""
+"""A personal stage's name. The prefix keeps a misspelt `prod` from becoming a stage."""
 
 _GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
 """Settings that CDK's context may name, besides `kyc_url`."""

@@ -47,10 +47,10 @@ BATCH_MAX = 4
 """Messages of a call. With so few, each gets one slow try. A message without a start loses a try."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""Ten times a request. A refused message fits the dead-letter queue with its reason."""
+"""Maximum size of a message: ten times a request. The dead-letter queue takes it with its reason."""
 
 _EMBEDDED_MARGIN_SECONDS = 50
-"""With the function's timeout, five minutes, as on AWS."""
+"""Seconds added to the function's timeout. The sum is five minutes, as on AWS."""
 
 
 def visibility_seconds(settings: CoreSettings) -> int:

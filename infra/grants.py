@@ -8,7 +8,7 @@ from .table import EXPIRES, SettlementTable
 from .urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys, which are IAM's kinds of rows."""
+"""Patterns of partition keys. For IAM, they are the kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
@@ -21,7 +21,7 @@ With it, recovery looks at 700 settlements a second; with 512 MB, at half as man
 """
 
 WAITING_SECONDS = 29
-"""A caller may wait 20 s for a change, and API Gateway allows 30 s."""
+"""Timeout of a function whose caller may wait 20 s. API Gateway allows 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
@@ -146,7 +146,6 @@ def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[st
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Allow decryption only through one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 

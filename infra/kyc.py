@@ -20,10 +20,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 HEALTH = {"check": "health"}
-"""As `handlers/kyc/verify_kyc.py` expects it."""
+"""The event that `handlers/kyc/verify_kyc.py` expects."""
 
 _REVIEW_SECONDS = 3600
-"""As `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""The same as `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),

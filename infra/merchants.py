@@ -29,13 +29,13 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""Covers about fifteen minutes of an outage."""
+"""Receives of a message. They cover about fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
-"""With the function's timeout, the delay before a retry."""
+"""Seconds added to the function's timeout. The sum is the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Messages per call, which sweeps a merchant's minute once for all."""
+"""Messages per call. A call sweeps each merchant's minute once, for all of them."""
 
 _BEHIND_SECONDS = 150
 """Age at which a person must look.

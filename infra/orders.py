@@ -39,10 +39,10 @@ def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
 
 
 _BY_MANY = ("write-off", "complete", "retry", "reverse")
-"""`reverse` also covers `reverse-part`."""
+"""Decisions that may need several persons. `reverse` also covers `reverse-part`."""
 
 _PERSONS_MAX = 5
-"""A decision's evidence has all approvers' ARNs."""
+"""Maximum persons of a decision. Its evidence has all approvers' ARNs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,7 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort statements: a policy must not depend on the order of rooms."""
+    """Sort statements. A policy must not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 

@@ -149,7 +149,6 @@ class SettlementSaga(Construct):
         )
 
     def _part(self, name: str) -> Any:
-        """Return a room's construct. Raises ValueError if this saga lacks the room."""
         found = self.node.try_find_child(name)
         if found is None:
             raise ValueError(f"rooms: {name} is left out of this saga")

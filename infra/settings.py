@@ -21,10 +21,10 @@ API_CALLS_MAX = 10_000
 """API Gateway's quota of calls a second for an account."""
 
 _NEW_TABLE_UNITS = 4_000
-"""Write units a second of a new table. A configured number never falls."""
+"""Write units a second of a new table. `warm_write_units` can only raise them."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two alarm periods: one has the failures; in the next, CloudWatch has received them all."""
+"""Two alarm periods. One has the failures. By the end of the next, CloudWatch has received them all."""
 
 _CANARY_MINUTES_MAX = 2_100
 """CloudFormation's maximum."""
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Refuse passwords: settings are in the repository."""
+        """Refuse an address with a password: settings are in the repository."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")

@@ -14,13 +14,13 @@ from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
-"""As in `signing/signature.py`."""
+"""The kinds of signed rows, as in `signing/signature.py`."""
 
 _KEYS_MAX = 20
 """Maximum keys. ReconcileBooks has all of them in its environment, which takes 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function with every key, because rows signed by earlier keys stay."""
+"""The function with every key. Rows signed by earlier keys stay, and it proves them."""
 
 
 @dataclass(frozen=True, kw_only=True)

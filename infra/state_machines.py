@@ -16,7 +16,7 @@ from .functions import HandlerFunction
 from .settings import CoreSettings
 
 _RULE_PRIORITY = 1_000
-"""Before X-Ray's default rule, and after an operator's temporary rules."""
+"""Priority of the stage's rules: before X-Ray's default rule, after an operator's temporary rules."""
 
 MACHINE_LOGS = "/aws/vendedlogs/states/"
 

@@ -15,7 +15,7 @@ from .settings import CoreSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """Stream records for a function, given up at `age_max`."""
+    """Stream records for a function. They are given up at `age_max`."""
 
     filters: Sequence[Mapping[str, Any]]
     size: int

@@ -20,7 +20,7 @@ The first try deletes its function, and so prevents more.
 """
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
-"""Forty minutes, for some 300 resources."""
+"""Seconds between polls, and number of polls. Forty minutes, for some 300 resources."""
 
 
 class Refused(Exception):

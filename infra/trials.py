@@ -1,6 +1,6 @@
 """Allowed and refused requests of each role, derived from the grants.
 
-For a policy simulator with context keys.
+A policy simulator must know context keys to decide them.
 """
 
 from collections.abc import Iterator, Mapping

@@ -15,10 +15,10 @@ from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
 
 _REFUSED_MANY = 100
-"""Refusals in five minutes. A provider repeats a call about ten times."""
+"""Refusals in five minutes that raise the alarm. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""No content and no caller."""
+"""Fields of the access log, without content and caller."""
 
 
 @dataclass(frozen=True, kw_only=True)

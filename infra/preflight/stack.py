@@ -159,7 +159,6 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """Describe the stack, if it exists. Raises ClientError for a refused call."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
