@@ -56,7 +56,7 @@ class Client:
         )
 
     def start(self, request: Request, *, wait: int = 0, seconds: float = 60) -> Reading | None:
-        """Start a payment over HTTP. Return its reading, or None if it is claimed and in flight: then `wait`.
+        """Start a payment over HTTP. Return its reading. None: it is claimed and in flight, so `wait` for it.
 
         `wait` is how long one call may wait for the end, 1 to 20 s. The same request is repeated for
         `seconds` after a lost answer, 429 or a status from 500. 0 means one try. Raises Refused: nothing was

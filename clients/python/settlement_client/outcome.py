@@ -84,7 +84,7 @@ class Outcome:
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payment stands: it is SETTLED, and reversals in part have not returned all of it."""
+        """Whether the payment stands. It is SETTLED, and reversals in part have not returned all of it."""
         return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod

@@ -103,7 +103,6 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value's JSON form. A Decimal gets no exponent."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return dict(value) if isinstance(value, Mapping) else value
