@@ -30,7 +30,7 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""The orders' API's refusals. After other errors the outcome is unknown."""
+"""Exit codes of the orders' API's refusals. After other errors the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)

@@ -66,7 +66,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 def _is_as_wanted(decision: str, wanted: str) -> bool:
     """Return whether `decision` satisfies `wanted`.
 
-    An explicit denial also satisfies a wanted implicit one.
+    A wanted implicit denial is also satisfied by an explicit one.
     """
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 

@@ -21,7 +21,7 @@ PROOFS_MAX = 3
 """Maximum proofs. Writes during a proof leave rows unproven; the next proof may find them at rest."""
 
 STREAM_READERS = 2
-"""PublishEvents, also for merchants' sweeps, and SealJournal."""
+"""Readers of the stream: PublishEvents and SealJournal. PublishEvents also reads for merchants' sweeps."""
 
 LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
@@ -32,7 +32,7 @@ AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
-"""AWS gathers a batch for up to five minutes."""
+"""Longest wait for a sealed object. AWS gathers a batch for up to five minutes."""
 
 
 def definitions(run: Run) -> str:
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the oldest record's age. Readers that throttle each other lag."""
+    """Report the age of the oldest record. Readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. A BaseException, as boto3 would retry an Exception."""
+    """The time is over. It is a BaseException, because boto3 would retry an Exception."""
 
 
 @contextmanager

@@ -23,18 +23,18 @@ from settlement.core.model.orders import REVERSE
 from settlement.core.model.status import FINISHED
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""On the embedded AWS each concurrent call is a process."""
+"""Payments with one key, and threads. On the embedded AWS, each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
 """The services' API's longest wait."""
 
 LOOK_SECONDS = 4
-"""32 twins look 8 times a second; the lowest default refill is 10."""
+"""Pause between looks. 32 twins then look 8 times a second; the lowest default refill is 10."""
 
 _TWINS_END_AS = {"SETTLED", "PROCESSING"}
 
 STARTS_MAX = 5
-"""A fast payment may end before its second start."""
+"""Maximum starts: a fast payment may end before its second start."""
 
 
 def express(run: Run) -> str:

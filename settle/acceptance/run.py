@@ -25,7 +25,7 @@ DEPOSIT, AMOUNT = 10_000, 1_000
 """In minor units. Small amounts, whose fee is not rounded away."""
 
 REST_SECONDS_MAX = 180
-"""Recovery looks at a payment within minutes."""
+"""Longest wait for a payment. Recovery looks at it within minutes."""
 
 _POLL_SECONDS = 0.25
 

@@ -18,10 +18,10 @@ from settle.stack import Stack
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
 
 GIVE_BACK_SECONDS_MAX = 600
-"""A dead API must not delay the report."""
+"""Time limit for returning the money. A dead API must not delay the report."""
 
 BOOKS_SECONDS_MAX = 3600
-"""The proof reads the whole table."""
+"""Time limit of the proof, which reads the whole table."""
 
 _PROOFS_MAX = 3
 """As `PROOFS_MAX` in `deployed.py`."""

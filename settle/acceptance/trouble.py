@@ -14,7 +14,7 @@ from settlement.core.model import executions
 from settlement.core.model.orders import Decision
 
 STOPS_MAX = 5
-"""A fast payment may end before it is stopped."""
+"""Maximum payments to stop: a fast payment may end before it is stopped."""
 
 _SPENT = AMOUNT // 2
 

@@ -12,7 +12,7 @@ from settle.local.demo import cost
 from settlement.core.ledger import keys
 
 WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
-"""Per settled payment: docs/reference/costs.md."""
+"""Write and read units of a settled payment. Source: docs/reference/costs.md."""
 
 HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
 """Maximum delay of an event, and maximum payments until a new rule must work."""

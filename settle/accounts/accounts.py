@@ -73,7 +73,6 @@ def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrd
 
 
 def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
-    """Raise CommandFailed for a first deposit above the cap, before the account exists."""
     currency, amount = deposit.money
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):

@@ -68,7 +68,6 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
-    """Book a proposal's lines. Safe to repeat. Raises CommandFailed."""
     return give(stack, booking.BOOK, {"key": key, "digest": digest})
 
 

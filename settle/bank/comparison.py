@@ -82,8 +82,8 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Balances cover whole statements. So earlier lines of a statement count, too, if it ends on day `since` or
-    later.
+    Balances cover whole statements. If a statement ends on day `since` or later, its earlier lines count,
+    too.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -130,13 +130,12 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after `now`, as a function's clock may be ahead."""
+    """Return the day after `now`: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise CommandFailed if the disk at TMPDIR is full."""
     try:
         yield
     except sqlite3.Error as failed:

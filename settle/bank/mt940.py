@@ -34,8 +34,8 @@ _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeE
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
     """Yield each statement after its lines. Raises UnreadableStatement with the line and the field.
 
-    The lines must sum up to the difference of the balances. Banks use 30 February as a value date for
-    interest: it is read as the last day of that month.
+    The lines must sum up to the difference of the balances. Banks date interest on 30 February. This day is
+    read as the last day of that month.
     """
     found = False
     for message in _messages(_text(file)):
@@ -64,7 +64,7 @@ class _Field:
 
     @property
     def first(self) -> str:
-        """The field's first line: a statement's last field may end with the next header."""
+        """The field's first line. A statement's last field may end with the next header."""
         return self.parts[0].strip()
 
     @property
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return a tag's only field, with any letter. Raises UnreadableStatement."""
+        """Return the only field of a tag, such as 60 for :60F:. Raises UnreadableStatement."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,6 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Return minor units, without the sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -312,7 +311,6 @@ def _data(one: _Field, text: str) -> Any:
 
 
 def _texts(data: Mapping[str, Any], details: str) -> list[str]:
-    """Return the purpose of a structured :86:, or the lines of another one."""
     if "transaction_code" not in data:
         return details.splitlines()
     return [data.get("purpose") or "", data.get("additional_purpose") or ""]

@@ -16,7 +16,6 @@ from settlement.core.model.timestamps import timestamp
 
 
 def files(stack: Stack, since: datetime, until: datetime) -> dict[str, Any]:
-    """Return files read between two times, oldest first, with their statements."""
     own = _record(stack, unreadable := list[str]())
     found = [_file(file, own) for file in own.files(timestamp(since), timestamp(until))]
     return {"files": found, "unreadable": unreadable}

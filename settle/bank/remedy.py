@@ -33,7 +33,6 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return the command for a line's missing order. A line without a reference gets none."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

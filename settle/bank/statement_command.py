@@ -144,7 +144,7 @@ def book(
 ) -> None:
     """Book the deposits that another person has proposed. Safe to repeat: each line is booked once.
 
-    Exit code 1: a line is refused, as its account is closed or it belongs to another order.
+    Exit code 1: a line is refused. Its account is closed, or it belongs to another order.
 
     Example: settle statement book bank-9f86d081884c7d659a2feaa0 --stack settlement-prod
     """
@@ -172,8 +172,8 @@ def compare(
 ) -> None:
     """Compare the bank's statements with the books, to the cent. Name each difference, with exit code 1.
 
-    A line belongs to at most one deposit or withdrawal: by a reference, amount, currency, direction and day.
-    Statements may overlap. `settle reconcile --statement` also proves the books.
+    A line belongs to at most one deposit or withdrawal. Reference, amount, currency, direction and day must
+    fit. Statements may overlap. `settle reconcile --statement` also proves the books.
 
     Example: settle statement compare 2026-11-27.xml --stack settlement-prod
     """

@@ -115,7 +115,7 @@ def _check_type(key: str, value: object) -> None:
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
     """Yield each row's line, in order. Then yield a statement per account and currency.
 
-    Overlapping exports must agree. So a line without the bank's reference is named after its content, and its
+    Overlapping exports must agree. So a line without the bank's reference gets a name: its content, and its
     count among equal rows. Raises UnreadableStatement with the line and the column.
     """
     return _Reading(currencies, columns).read(file)

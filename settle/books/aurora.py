@@ -20,7 +20,7 @@ from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
-"""Aurora resumes from a pause in 15 s, or later after a day."""
+"""Pause, and maximum tries. Aurora resumes from a pause in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
 """One SQL statement. Semicolons in texts, comments and function bodies do not end it."""
@@ -52,7 +52,6 @@ def migrate(stack: Stack) -> None:
 
 
 def statements(revision: str | None) -> list[str]:
-    """Return single statements, as the Data API demands."""
     written = StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", str(MIGRATIONS))

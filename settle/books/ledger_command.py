@@ -120,8 +120,8 @@ def close(
 ) -> None:
     """Close a month and all earlier ones. A late entry is booked on arrival.
 
-    Refused in three cases: the month ended less than 15 minutes ago, the books lack objects of the sealed
-    journal, or lines are put aside, which may belong to the month.
+    Refused within 15 minutes of the month's end, and while the books lack objects of the sealed journal. Also
+    refused while lines are put aside: they may belong to the month.
 
     Example: settle ledger close 2026-10 --stack settlement-prod
     """

@@ -58,9 +58,9 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 
 def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
-    """Close a month.
+    """Close a month. Return whether it was open.
 
-    Return whether it was open. Raises CommandFailed if lines are put aside or objects uncopied.
+    Raises CommandFailed if lines are put aside or objects are not copied yet.
     """
     months.check(month, now)
     with schema.books(url) as connection:

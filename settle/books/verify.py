@@ -76,8 +76,8 @@ class Sum:
 class Verdict:
     """Whether the books match the table up to `until`.
 
-    - `behind_seconds`: the age of the oldest entry that the books lack, even if posted after `until`. 0: none
-      is lacking.
+    - `behind_seconds`: the age of the oldest entry that the books lack; 0 without one. The entry may be
+      posted after `until`.
     - `suspense`: counts entries that came after their month was closed. They are no difference.
     """
 

@@ -175,7 +175,6 @@ def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Return a decision's effect. Raises CommandFailed if it is on a case of LIMBO that is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")

@@ -104,7 +104,7 @@ def cookie_name(port: int) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Return security headers. Not `no-referrer`: it would give our forms the origin `null`."""
+    """Return security headers. The policy `no-referrer` would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

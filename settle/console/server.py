@@ -49,7 +49,6 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """Listen on a port; 0 means any free port. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 TOKEN_SECONDS = 600
-"""Lifetime of the address. It is enough to copy it, and too short to find it in an old terminal."""
+"""Lifetime of the address. A person can copy it in this time, but not find it in an old terminal."""
 
 IDLE_SECONDS = 1_800
 """Longest time between requests. An unattended browser must not give orders."""

@@ -14,7 +14,7 @@ LEASE = timedelta(seconds=30)
 """A runner writes after each page. After this time without a write, another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""Well within the lease."""
+"""Time and rows of a page. A page is well within the lease."""
 
 
 class NotAlone(Exception):
@@ -27,9 +27,10 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """A runner's tools. `deployment` returns the time of the stage's newest deployment.
+    """A runner's tools. `units_per_second` are write units.
 
-    `alarm` returns an active alarm's name, or None. `units_per_second` are write units.
+    - `deployment`: returns the time of the stage's newest deployment.
+    - `alarm`: returns the name of an active alarm.
     """
 
     store: Store
@@ -63,10 +64,10 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
     """Migrate the remaining rows, as the only runner, until done or paused. Raises NotAlone.
 
     An unfinished migration resumes. A run starts anew in another direction, or after a finished migration.
-    After a deployment, it also starts anew: the functions before it may have written the old layout to rows
+    After a deployment, it starts anew, too: the deployed functions may have written the old layout to rows
     already read.
 
-    A run is paused by DynamoDB's throttling, by an active alarm, or if a deployment came during the run.
+    DynamoDB's throttling, an active alarm or a deployment during the run pauses the run.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)

@@ -91,7 +91,6 @@ def _fault(stack: Stack, row: Row) -> str | None:
 
 
 def _ensure_order(row: Row) -> None:
-    """Raise MalformedRow for an unknown order, or a negative amount."""
     kind = row["step"].partition(":")[0]
     decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
     if kind == REVERSE_PART and row["amount"] < 0:
@@ -127,7 +126,6 @@ def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
-    """Return the rows whose amounts are known. Settlements are by partition key, other rows by sort key."""
     once = {(key["pk"], key["sk"]): key for key in wanted}
     read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
     told = [row for row in read if _has_money(stack, row)]
@@ -135,7 +133,6 @@ def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
 
 
 def _has_money(stack: Stack, row: Row) -> bool:
-    """Return whether the row's amount can be shown."""
     amount, currency = row.get("amount"), row.get("currency")
     return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 

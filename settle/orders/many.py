@@ -51,7 +51,7 @@ Count = Callable[[str, int], None]
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
     """Give the orders, then wait for their ends. A refusal stops no other order.
 
-    Raises CommandFailed, with the progress, in three cases: the API takes no orders, orders fail in a row, or
+    Raises CommandFailed, with the progress, if the API takes no orders, if orders fail in a row, or on
     Ctrl-C. Orders given before stay recorded.
     """
     waiting: dict[str, Item] = {}

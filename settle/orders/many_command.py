@@ -71,7 +71,6 @@ def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool
 
 
 def key_and_decision(words: list[str]) -> tuple[str, Decision]:
-    """Parse KEY DECISION. Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     return check_key(words[0]), decision_of(words[1])
@@ -88,7 +87,6 @@ def key_and_proposed(words: list[str]) -> tuple[str, str]:
 
 
 def decision_alone(words: list[str]) -> Decision:
-    """Parse a decision without a key. Raises BadParameter."""
     if len(words) != 1:
         raise typer.BadParameter("give DECISION alone: --account and --all-of are in the place of KEY")
     return decision_of(words[0])

@@ -37,13 +37,12 @@ class Verb(StrEnum):
 
     @property
     def is_on_proposals(self) -> bool:
-        """Whether the verb acts on existing proposals, which have a reason."""
         return self in (Verb.APPROVE, Verb.WITHDRAW)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The wanted decision. `reason` is empty if the verb acts on proposals."""
+    """The wanted decision. `reason` is empty for a verb on proposals."""
 
     verb: Verb
     decision: Decision

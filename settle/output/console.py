@@ -155,7 +155,6 @@ def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _width() -> float:
-    """Return the width of the terminal or COLUMNS; infinite for a file or pipe."""
     return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 

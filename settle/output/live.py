@@ -16,7 +16,7 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _BEHIND_SECONDS = 120
-"""Recovery runs each minute."""
+"""Recovery is late after this time: it runs each minute."""
 
 _CLOSED = "CLOSED"
 
@@ -117,7 +117,7 @@ def _lines(
 
 
 def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """Shorten a line for a terminal. It shows ages, and the last step.
+    """Shorten a line for a terminal: ages, and only the last step.
 
     Steps commit in order, so the last step implies the others.
     """

@@ -1,4 +1,4 @@
-"""CSV (RFC 4180). Programs get it unchanged; a spreadsheet gets it without formulas."""
+"""CSV (RFC 4180). Programs get the texts unchanged; a spreadsheet gets no formulas."""
 
 import csv
 import io
@@ -22,8 +22,8 @@ def text(
 ) -> str:
     """Return a line with the field names, then the `lines`. Spaces join the elements of a list.
 
-    If `guarded`, a cell that looks like a formula gets a leading `'`. Not in `numbers`: these fields may be
-    negative.
+    If `guarded`, a cell that looks like a formula gets a leading `'`. The fields in `numbers` get none: they
+    may be negative.
     """
     written = io.StringIO()
     rows = csv.writer(written)

@@ -29,7 +29,7 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts sent on request: limits the memory for each kind."""
+"""Facts sent on request. The number limits the memory for each kind."""
 
 END_SECONDS = 5
 """Time for a process to end before it is killed."""
@@ -91,7 +91,6 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Return a message. Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()

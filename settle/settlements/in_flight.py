@@ -26,7 +26,6 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return settlements in flight, by the time of recovery's next check."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
@@ -98,7 +97,6 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return how many seconds recovery is late for the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 

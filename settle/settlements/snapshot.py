@@ -91,7 +91,6 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Return whether the deadline has passed without a release."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

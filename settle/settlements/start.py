@@ -45,8 +45,8 @@ class Ended:
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
     """Run a request, and wait for its end. Raises CommandFailed.
 
-    Each execution gets a new name. The settlement's row, not the name, shows whether the key was used: it
-    outlives Step Functions' memory of names.
+    Each execution gets a new name. The settlement's row shows whether the key was used, and outlives Step
+    Functions' memory of names.
     """
     key = key_of(request)
     name = executions.sent(key, secrets.token_hex(4))

@@ -11,7 +11,6 @@ from settle.settlements.request_file import labelled, read_requests
 
 
 def _members(given: list[str] | None) -> list[str]:
-    """Check the names. Raises CommandFailed for a malformed or repeated name."""
     names = [one.partition("=")[0] for one in given or ()]
     for one, name in zip(given or (), names, strict=True):
         if "=" not in one or not name:
