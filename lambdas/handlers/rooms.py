@@ -61,7 +61,10 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.merchants._order:ORDERS",
     ),
 )
-"""A row to put passes the rooms in this order. So the signature covers additions by earlier rooms."""
+"""The rooms, in the order in which their `adds` complete a row.
+
+Signing comes last, and signs all additions.
+"""
 
 
 def adds(config: StageConfig) -> tuple[Callable[[Row], Row], ...]:

@@ -12,7 +12,7 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
     """Return the recorded order and the account's state.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refused order changes nothing,
-    but the sweep before a close stays.
+    except that a refused close has swept the account.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()

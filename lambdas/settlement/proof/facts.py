@@ -93,10 +93,10 @@ class EvidenceFacts(NamedTuple):
     """Amount of a reversal in part."""
 
     persons: str = ""
-    """Digests of persons and their subject.
+    """Digests that connect a decision with its proposal and approvals.
 
-    - A proposal or approval has its own digest.
-    - An approved decision has the digests that must be recorded, separated by blanks.
+    - Of a proposal or approval: one digest, of its subject and person.
+    - Of an approved decision: all digests that must be recorded, separated by blanks.
     """
 
 

@@ -27,7 +27,7 @@ LOOKS_MAX = 10
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
 """Length of the tail in successive readings, in rows. None: all rows.
 
-At 50 moves a second, 200 rows span 4 seconds. A function commits faster.
+At 50 moves a second, 200 rows span 4 seconds, more than a commit takes.
 """
 
 TRIES_MAX = 100

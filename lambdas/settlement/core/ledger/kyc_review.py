@@ -168,7 +168,6 @@ def _decided_by(verdict: Verdict) -> Callable[..., Write]:
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the end of a SET expression, and the expression's values."""
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
         slot = Step.VERIFY.slot
