@@ -38,9 +38,9 @@ _BATCH_MAX = 100
 """Messages per call. A call sweeps each merchant's minute once, for all of them."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person must look.
+"""Age of a message at which a person must look.
 
-SQS stops counting a message after three receives without success, which take at least three minutes.
+After three receives without success, SQS no longer counts a message. They take at least three minutes.
 """
 
 

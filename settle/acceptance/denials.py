@@ -64,10 +64,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 
 
 def _is_as_wanted(decision: str, wanted: str) -> bool:
-    """Return whether `decision` satisfies `wanted`.
-
-    A wanted implicit denial is also satisfied by an explicit one.
-    """
+    """Return whether `decision` satisfies `wanted`. An explicit denial satisfies an implicit one."""
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 
 

@@ -82,8 +82,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Balances cover whole statements. If a statement ends on day `since` or later, its earlier lines count,
-    too.
+    A statement that ends on day `since` or later counts whole: its balances cover all its lines.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)

@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 class Session:
-    """A browser's session. A token opens it once. It is kept only in memory."""
+    """A browser's session, kept only in memory. A token opens it once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
