@@ -118,7 +118,7 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
     elif move is Move.PAY:
         changed |= {"paid_at": moment}
     elif move is Move.GIVE_BACK:
-        changed |= {"in_suspense": None}
+        changed |= {"in_suspense": None, "given_back_at": moment}
     elif move in (Move.CONFIRM, Move.REFUSE, Move.RETURN):
         changed |= {"ended_at": moment}
     return _listed(replace(state, **changed | noted), now, trouble)

@@ -90,7 +90,8 @@ class State:
     counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons decided "ask again".
     `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is the next look, or the
     start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and `return_line` are
-    identities. `in_suspense` is 1 while suspense has the money. `decided` is two persons' last decision.
+    identities. `in_suspense` is 1 while suspense has the money, `given_back_at` when the customer got it from
+    there. `decided` is two persons' last decision.
     """
 
     payout: Payout
@@ -115,6 +116,7 @@ class State:
     debit_line: str | None = None
     return_line: str | None = None
     in_suspense: int | None = None
+    given_back_at: str | None = None
     decided: Mapping[str, str] | None = None
 
     @property
@@ -192,7 +194,7 @@ UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.A
 """Money in transit."""
 
 _REQUIRED = ("iban", "holder", "sequence", "reserved_at")
-_TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at")
+_TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at", "given_back_at")
 _TEXTS = ("sent_sha256", "detail", "trouble", "debit_line", "return_line")
 _COUNTS = ("attempts", "cases")
 _OPTIONAL = (*_TIMES, *_TEXTS, *_COUNTS, "in_suspense", "decided")
