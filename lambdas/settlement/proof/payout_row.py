@@ -22,7 +22,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     "RESERVED": frozenset(),
     "SENDING": _SENT,
     "UNKNOWN": frozenset(),
-    "ACCEPTED": _SENT,
+    "ACCEPTED": _SENT | _WORD,
     "PAID": _SENT | _PAID,
     "CONFIRMED": _SENT | _PAID | _ENDED | {"debit_line"},
     "REFUSED": _ENDED,
@@ -40,6 +40,12 @@ _BARRED: Mapping[str, frozenset[str]] = {
     "RETURNED": frozenset(),
     "LIMBO": _LEFT,
 }
+_WORDS_OF: Mapping[str, frozenset[str]] = {
+    "UNKNOWN": frozenset({"never seen"}),
+    "ACCEPTED": frozenset({"accepted", "returned"}),
+}
+"""The bank's words that leave a payout in its status. Other statuses may have each."""
+
 _AT_REST = frozenset({"CONFIRMED", "REFUSED", "RETURNED"})
 _WORDS = frozenset({"accepted", "paid", "refused", "returned", "never seen", "unknown"})
 _OUTCOMES: Mapping[str, tuple[str, ...]] = {
@@ -87,6 +93,10 @@ def _bank_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
         yield f"was sent {row['attempts']} times, with {', '.join(sorted(_SENT & row.keys())) or 'no trace'}"
     if len(_WORD & row.keys()) == 1 or row.get("said", "unknown") not in _WORDS:
         yield "said and said_at are none of the bank's last word"
+    elif "said" in row and row["said"] not in _WORDS_OF.get(facts.status, _WORDS):
+        yield f"is {facts.status}, but the bank has said {row['said']}"
+    if facts.status == "UNKNOWN" and not row["attempts"] and not facts.asked_from:
+        yield "is UNKNOWN, but nothing was sent, and nobody asked for it again"
     if facts.debit_line and facts.debit_line == facts.return_line:
         yield "has one line as its debit and its return"
     least = 1 + row["attempts"] + len({"paid_at", "given_back_at"} & row.keys())
@@ -113,6 +123,8 @@ def _case_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
         yield "its money is in suspense, but given back"
     decided = row.get("decided")
     if decided is None:
+        if facts.asked_from or facts.given_back_at:
+            yield "has no decision, but the trace of one"
         return
     number = decided["case"]
     if not (number.isdecimal() and 1 <= int(number) <= facts.cases):

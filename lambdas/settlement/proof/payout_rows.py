@@ -189,8 +189,10 @@ def listed_line(row: Row) -> PayoutLineFacts:
 
 def bank_line(row: Row) -> BankLineFacts | None:
     """A bank's line that a payout may have; None for any other."""
-    names = {one.upper() for one in row.get("references", ()) if isinstance(one, str)}
-    found = sorted(one for one in names if _REFERENCE.fullmatch(one))
+    names = values.optional(row, "references", set) or set()
+    if not all(isinstance(one, str) for one in names):
+        raise MalformedRow("references is no set of texts")
+    found = sorted({one.upper() for one in names if _REFERENCE.fullmatch(one.upper())})
     if not found:
         return None
     of = (row["currency"], values.count(row, "amount", 1), row["side"], row["booked"])
