@@ -1,4 +1,4 @@
-"""Settings of the stages, never read from the environment."""
+"""Settings of the stages. They never come from the environment."""
 
 import re
 import sys
@@ -21,6 +21,9 @@ from .kyc_config import NOT_NAMED, KycSettings
 from .migration import MigrationSettings
 from .orders import OrdersSettings
 from .paging import PagingSettings
+from .payouts import PayoutsSettings
+from .payouts_config import NOT_NAMED as NO_BANK
+from .payouts_config import PayoutSettings
 from .proof import ProofSettings
 from .retention import RetentionSettings
 from .signing import SigningSettings
@@ -37,6 +40,7 @@ class Settings(
     SigningSettings,
     ProofSettings,
     BooksSettings,
+    PayoutsSettings,
     BankSettings,
     RetentionSettings,
     BackupSettings,
@@ -44,7 +48,7 @@ class Settings(
 ):
     """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own settings, the core's first, and adds its business rules.
+    Each class checks its own settings and adds its business rules. The core comes first.
     """
 
 
@@ -84,7 +88,22 @@ _EMBEDDED: Mapping[str, Any] = {
     "books_every_minutes": None,
     "finance_address": None,
 }
-"""Values for the embedded AWS: no parts that it lacks, and short times."""
+"""Values for the embedded AWS. They leave out parts that it lacks, and shorten times."""
+
+_WINDOW_SECONDS = 86_400
+_REFUSALS = ("account_closed", "account_blocked")
+"""What the simulated bank promises: how long it knows a key, and for what it never pays."""
+
+_LOCAL: Mapping[str, Any] = {
+    "statements_every_minutes": 15,
+    "payouts": PayoutSettings(
+        name="bank",
+        window_seconds=_WINDOW_SECONDS,
+        refusals=_REFUSALS,
+        payout={"EUR": "5000.00", "USD": "5000.00"},
+        day={"EUR": "20000.00", "USD": "20000.00"},
+    ),
+}
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,19 +111,52 @@ def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 
-def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """Return settings for the embedded AWS and the simulated KYC provider.
+def embedded(settings: Settings, *, python: str, kyc_url: str, bank_url: str | None = None) -> Settings:
+    """Return settings for the embedded AWS, the simulated KYC provider, and the simulated bank, if any.
 
     `python` runs the functions.
     """
     kyc = KycSettings(url=kyc_url, health_path="/health", failures=3, recovery_seconds=5)
-    return replace(settings, kyc=kyc, embedded_python=python, **_of_rooms(_EMBEDDED))
+    rooms = {
+        **_EMBEDDED,
+        "payouts": _simulated_bank(settings, bank_url),
+    }
+    return replace(settings, kyc=kyc, embedded_python=python, **_of_rooms(rooms))
+
+
+def _bank(settings: Settings) -> PayoutSettings | None:
+    found: PayoutSettings | None = getattr(settings, "payouts", None)
+    return found
+
+
+def _with_bank(settings: Settings, url: str) -> Settings:
+    if (bank := _bank(settings)) is None:
+        raise ValueError("bank_url: must be left out, as the stage pays nothing out")
+    return replace(settings, **_of_rooms({"payouts": replace(bank, url=url)}))
+
+
+def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | None:
+    """Return the payouts of a stage with its own limits. Without a simulated bank, it pays nothing out."""
+    found = _bank(settings)
+    if found is None or url is None:
+        return None
+    return replace(
+        found,
+        url=url,
+        window_seconds=_WINDOW_SECONDS,
+        refusals=_REFUSALS,
+        rest_seconds=0,
+        connect_timeout_seconds=1,
+        read_timeout_seconds=3,
+        failures=3,
+        recovery_seconds=5,
+    )
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
-    """Return settings to try things: full logs, and no address to page.
+    """Return settings for trials: full logs, and no address to page.
 
-    `more` are settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    `more` are settings from docs/reference/settings.md. Raises ValueError with the wrong setting.
     """
     return _profile(_DEV, stage, currencies, kyc_url, more)
 
@@ -114,8 +166,11 @@ def prod(
 ) -> Settings:
     """Return settings for real money: two persons decide, and the journal is locked.
 
-    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`. `more` are
-    settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    - `page_address`: pages go there, by mail or HTTPS.
+    - `runbooks`: the HTTPS address of `docs/runbooks/`.
+    - `more`: settings from docs/reference/settings.md.
+
+    Raises ValueError with the wrong setting.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}
@@ -156,9 +211,11 @@ STAGES = {
                 fee_ceiling_basis_points=500,
                 highest_balances={"EUR": "1000000.00"},
                 ordered_events=True,
+                **_of_rooms(_LOCAL),
             ),
             python=sys.executable,
             kyc_url="http://127.0.0.1:8081",
+            bank_url="http://127.0.0.1:8082",
         ),
         Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), **_of_rooms(_DEV)),
         Settings(
@@ -174,16 +231,16 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 """Part of physical names. A sampling rule's name has the lowest limit."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
-"""The prefix keeps a misspelt `prod` from becoming a stage."""
+"""A personal stage's name. The prefix keeps a misspelt `prod` from becoming a stage."""
 
 _GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
-"""Settings that CDK's context may name, besides `kyc_url`."""
+"""Settings that CDK's context may name, besides the addresses of the KYC provider and the bank."""
 
-CONTEXT = ("stage", "kyc_url", *_GIVEN)
+CONTEXT = ("stage", "kyc_url", "bank_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether a stage is personal: like `dev`, but nothing outlives the stack."""
+    """Return whether a stage is personal. It is like `dev`, but nothing outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 
@@ -215,10 +272,14 @@ def settings_of(context: Mapping[str, str | None]) -> Settings:
     settings = _personal(str(stage)) if is_personal(stage) else STAGES[str(stage)]
     if kyc_url := context.get("kyc_url"):
         settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
+    if bank_url := context.get("bank_url"):
+        settings = _with_bank(settings, bank_url)
     for name in _GIVEN:
         if given := context.get(name):
             settings = replace(settings, **{name: given})  # type: ignore[arg-type]  # each of them is a text
     if settings.kyc.url == NOT_NAMED:
         raise ValueError("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
+    if (bank := _bank(settings)) and bank.url == NO_BANK:
+        raise ValueError("bank_url: name the bank's address; pass it as -c bank_url=https://<host>")
     settings.ensure_reaches_people()
     return settings

@@ -12,20 +12,21 @@ from constructs import Construct
 from .core import Added, Core, Room
 from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
+from .table import DESTINATION, PAYOUT_CASE
 
-SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE})
 """As in `signing/signature.py`."""
 
 _KEYS_MAX = 20
-"""ReconcileBooks has all keys in its environment, of 4 KB."""
+"""Maximum keys. ReconcileBooks has all of them in its environment, which takes 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function with every key, because rows signed by earlier keys stay."""
+"""The function with every key. Rows signed by earlier keys stay, and it proves them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings(CoreSettings):
-    """Numbers of the keys that sign rows: `row_keys` exist, `signing_key` signs.
+    """Numbers of the keys that sign rows. Keys 1 to `row_keys` exist; `signing_key` signs.
 
     See docs/decisions/2026-11-22-signed-rows.md.
     """
@@ -45,7 +46,7 @@ class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
     CloudFormation writes the keys into the environment: reading a secret would slow each cold start. Only
-    users of the encryption key can read environment or secrets.
+    users of the encryption key can read the environment or the secrets.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -60,10 +61,21 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variables: all keys for the proof, else the signing key."""
+        """Return the variables. The proof gets all keys; other functions get the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}
+
+    def give_all(self, function: lambda_.Function) -> None:
+        """Let a function sign rows, and prove rows of every key: the last of its keys signs."""
+        signing = self._texts[self._signing - 1]
+        keys = [*(one for one in self._texts if one != signing), signing]
+        self.give(function, {"ROW_KEYS": " ".join(keys)})
+
+    def give(self, function: lambda_.Function, environment: Mapping[str, str]) -> None:
+        for variable, keys in environment.items():
+            function.add_environment(variable, keys)
+        cast("lambda_.CfnFunction", function.node.default_child).kms_key_arn = self.encryption.key_arn
 
     def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
         secret = secretsmanager.CfnSecret(
@@ -85,11 +97,8 @@ def signing(handlers: Mapping[str, Handler]) -> list[str]:
 def build(core: Core, settings: SigningSettings) -> Added:
     part = RowKeys(core, settings)
     for name in {*signing(core.handlers), PROVING} & core.functions.keys():
-        for variable, keys in part.environment(name).items():
-            core.functions[name].add_environment(variable, keys)
-        function = cast("lambda_.CfnFunction", core.functions[name].node.default_child)
-        function.kms_key_arn = part.encryption.key_arn
-    return Added(outputs={"RowKeyArns": " ".join(part.arns)})
+        part.give(core.functions[name], part.environment(name))
+    return Added(part=part, outputs={"RowKeyArns": " ".join(part.arns)})
 
 
 ROOM = Room(build=build)

@@ -21,23 +21,31 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
+"""Immutable attributes. IAM lets no update name them, in any kind of row."""
+
+PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
+
+BANK_ACCOUNT = ("iban", "holder")
+"""Immutable attributes of payouts and destinations."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
-"""Writes of a transaction, and their IAM actions."""
+"""Writes of a transaction, with their IAM actions."""
 
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""A condition that is false for a single write: it lacks the key, and ForAnyValue of nothing is false."""
+"""A condition that is true only inside a transaction.
+
+A single write lacks the key, and so fails ForAnyValue.
+"""
 
 
 class SettlementTable(Construct):
-    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
+    """The table with its index `gsi1`: backed up, protected, encrypted and streamed.
 
-    Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
-    restore, `table` is the restored table. The stack's own table stays in the template, so that nothing
-    creates or deletes a table: see docs/operating/restore.md.
+    Entries expire if the stage has a retention. No function may add `expires_at` to other rows. After a
+    restore, `table` is the restored table. The stack's own table stays in the template, so nothing creates or
+    deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -75,7 +83,6 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """Import a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -95,7 +102,7 @@ class SettlementTable(Construct):
         return self.table.table_stream_arn
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Allow queries of the index, which has only keys."""
+        """Allow queries of the index. It has only keys."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
@@ -106,23 +113,13 @@ class SettlementTable(Construct):
     def grant(
         self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
     ) -> None:
-        """Grant exactly these actions, and no update of an immutable attribute.
+        """Grant exactly these actions, without updates of immutable attributes.
 
         `actions` maps actions to patterns of partition keys. `Put` and `Update` are granted only inside a
         transaction. No write may name an `untouched` attribute.
         """
+        self.grant_rows(function, actions)
         statements = [
-            *(
-                iam.PolicyStatement(
-                    actions=[f"dynamodb:{IN_A_TRANSACTION.get(action, action)}"],
-                    resources=[self.table.table_arn],
-                    conditions={
-                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)},
-                        **(_ENCLOSED if action in IN_A_TRANSACTION else {}),
-                    },
-                )
-                for action, rows in actions.items()
-            ),
             iam.PolicyStatement(
                 actions=[
                     "kms:Decrypt",
@@ -140,7 +137,7 @@ class SettlementTable(Construct):
                 effect=iam.Effect.DENY,
                 actions=["dynamodb:UpdateItem"],
                 resources=[self.table.table_arn],
-                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(IMMUTABLE_ATTRIBUTES)}},
+                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": immutable(actions)}},
             ),
         ]
         if untouched and actions.keys() & {"PutItem", "UpdateItem", *IN_A_TRANSACTION}:
@@ -154,6 +151,26 @@ class SettlementTable(Construct):
             ]
         for statement in statements:
             function.add_to_role_policy(statement)
+
+    def grant_rows(self, function: lambda_.Function, actions: Mapping[str, Sequence[str]]) -> None:
+        """Grant rows as `grant` does, which alone denies attributes."""
+        for action, rows in actions.items():
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=[f"dynamodb:{IN_A_TRANSACTION.get(action, action)}"],
+                    resources=[self.table.table_arn],
+                    conditions={
+                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)},
+                        **(_ENCLOSED if action in IN_A_TRANSACTION else {}),
+                    },
+                )
+            )
+
+
+def immutable(actions: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the attributes that no update of these rows may name."""
+    updated = {row for action in ("Update", "UpdateItem") for row in actions.get(action, ())}
+    return [*IMMUTABLE_ATTRIBUTES, *(BANK_ACCOUNT if updated & {PAYOUT, DESTINATION} else ())]
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -13,8 +13,9 @@ from settlement.proof.payout_rows import DESTINATION, reference_of
 
 _SENT = frozenset({"first_sent_at", "sent_at", "sent_sha256"})
 _PAID, _ENDED = frozenset({"paid_at"}), frozenset({"ended_at"})
-_BACK = frozenset({"in_suspense", "given_back_at", "return_line"})
-_LEFT = _PAID | _ENDED | _BACK | {"debit_line"}
+_BACK = frozenset({"in_suspense", "given_back_at", "given_back_to"})
+_LINES = frozenset({"debit_line", "return_line"})
+_LEFT = _PAID | _ENDED | _BACK | _LINES
 _CASE = frozenset({"trouble"})
 _WORD = frozenset({"said", "said_at"})
 
@@ -34,9 +35,9 @@ _BARRED: Mapping[str, frozenset[str]] = {
     "SENDING": _LEFT | _CASE | _WORD | {"detail"},
     "UNKNOWN": _LEFT | _CASE,
     "ACCEPTED": _LEFT | _CASE,
-    "PAID": _ENDED | _BACK | {"debit_line"},
+    "PAID": _ENDED | _BACK,
     "CONFIRMED": _BACK | _CASE,
-    "REFUSED": _PAID | _BACK | _CASE | {"debit_line"},
+    "REFUSED": _PAID | _BACK | _CASE | _LINES,
     "RETURNED": frozenset(),
     "LIMBO": _LEFT,
 }
@@ -119,6 +120,8 @@ def _case_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
         yield "has an open case, but counts none"
     if facts.in_suspense not in (0, 1) or (facts.in_suspense and "trouble" not in row):
         yield "its money is in suspense, without an open case"
+    if (facts.given_back_at is None) != (facts.given_back_to is None):
+        yield "given_back_at and given_back_to are not there together"
     if facts.in_suspense and facts.given_back_at:
         yield "its money is in suspense, but given back"
     decided = row.get("decided")

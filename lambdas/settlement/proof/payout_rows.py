@@ -42,7 +42,9 @@ MOVED: Mapping[str, frozenset[tuple[str, str]]] = {
 
 OF_PAYOUT = keys.payout("")["pk"]
 VERDICTS = frozenset({"paid", "not-paid", "ask", "give-back", "close"})
-DECIDED = ("case", "digest", "verdict", "reason", "by", "approved_by", "approved_at")
+OF_RETURN = "#RETURN"
+_DECIDED = ("case", "digest", "verdict", "reason", "by")
+DECIDED = (*_DECIDED, "approved_by", "approved_at")
 
 
 def check_sides(step: str, debit: str, credit: str, side: str, currency: str) -> None:
@@ -65,13 +67,19 @@ def is_payout(row: Row) -> bool:
     return bool(row["sk"] == keys.payout("")["sk"])
 
 
+def key_of(name: str) -> str:
+    """The key in the name of a payout's debit or return, as a match has it."""
+    return name.removeprefix(OF_PAYOUT).removesuffix(OF_RETURN)
+
+
 def payout(row: Row) -> PayoutFacts:
     key = keys.subject(row)[1]
     account, currency, destination, request_hash, iban, holder, status, *_ = _PAYOUT(row)
     if row["pk"] != keys.payout(key)["pk"] or row["sk"] != keys.payout(key)["sk"]:
         raise MalformedRow(_WRONG_KEY)
     values.instants(row, _INSTANTS)
-    paid, ended, given_back, asked, debit_line, return_line, *_ = values.optionals(row, _OPTIONAL)
+    paid, ended, back_at, back_to, asked, debit_line, return_line = values.optionals(row, _OPTIONAL)
+    values.optionals(row, _TEXTS)
     in_suspense = values.count(row, "in_suspense", 1) if "in_suspense" in row else 0
     values.count(row, "sequence", 1)
     values.count(row, "attempts")
@@ -80,7 +88,7 @@ def payout(row: Row) -> PayoutFacts:
             _sha256(row, name)
     return PayoutFacts(
         *(key, status, account, values.count(row, "amount", 1), currency, destination, request_hash),
-        *(_paid_to(destination, iban, holder), row["reserved_at"], paid, ended, given_back, asked),
+        *(_paid_to(destination, iban, holder), row["reserved_at"], paid, ended, back_at, back_to, asked),
         in_suspense=in_suspense,
         debit_line=debit_line,
         return_line=return_line,
@@ -133,14 +141,17 @@ def case(row: Row) -> PayoutCaseFacts:
         raise MalformedRow("key, case, verdict and posted_at are none of a decision")
     _sha256(row, "digest")
     _check_unlisted(row)
-    content = [str(number), digest, verdict, reason, by]
+    account = values.optional(row, "account")
+    if account is not None and not (verdict == "give-back" and ACCOUNT.fullmatch(account)):
+        raise MalformedRow("account is none that gets the money back")
+    content = [str(number), digest, verdict, reason, by, account or ""]
     proposal, approval = values.digest(*content), None
     if is_approved:
         approval = values.digest(*content, _approver(row, by), posted_at)
         values.text(row, "approved_reason")
     elif "approved_by" in row:
         raise MalformedRow("is proposed, but approved_by is there")
-    return PayoutCaseFacts(key, number, verdict, proposal, approval)
+    return PayoutCaseFacts(key, number, verdict, account, proposal, approval)
 
 
 def destination(row: Row) -> DestinationFacts | ConfirmedFacts:
@@ -215,11 +226,14 @@ def _paid_to(name: str, iban: str, holder: str) -> str:
 
 
 def _decided(row: Row) -> str | None:
-    found = values.record(row, "decided", DECIDED)
+    names = (
+        DECIDED if "account" not in (values.optional(row, "decided", dict) or {}) else (*DECIDED, "account")
+    )
+    found = values.record(row, "decided", names)
     if found is None:
         return None
-    _approver(found, found["by"])
-    return values.digest(*(found[name] for name in DECIDED))
+    content = (*(found[name] for name in _DECIDED), found.get("account", ""))
+    return values.digest(*content, _approver(found, found["by"]), found["approved_at"])
 
 
 def _approver(row: Row, proposer: str) -> str:
@@ -269,9 +283,10 @@ _INSTANTS = (
     *("given_back_at", "gsi1sk"),
 )
 _OPTIONAL = (
-    *("paid_at", "ended_at", "given_back_at", "asked_from", "debit_line", "return_line"),
-    *("said", "detail", "trouble", "gsi1pk"),
+    *("paid_at", "ended_at", "given_back_at", "given_back_to"),
+    *("asked_from", "debit_line", "return_line"),
 )
+_TEXTS = ("said", "detail", "trouble", "gsi1pk")
 _CASE = values.texts("digest", "verdict", "reason", "by", "posted_at")
 _DESTINATION = values.texts("account", "iban", "holder", "added_by", "reason")
 _CONFIRMED = values.texts("iban", "holder", "confirmed_by")

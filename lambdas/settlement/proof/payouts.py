@@ -21,10 +21,12 @@ from settlement.proof.facts import (
 from settlement.proof.payout_rows import (
     GIVE_BACK,
     OF_PAYOUT,
+    OF_RETURN,
     PAY,
     REFUSE,
     RESERVE,
     RETURN,
+    key_of,
     reference_of,
 )
 
@@ -53,7 +55,7 @@ def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
             (PAY, row.paid_at, (transit, external)),
             (REFUSE, refused_at, (transit, account)),
             (RETURN, returned_at, returned),
-            (GIVE_BACK, row.given_back_at, (suspense, account)),
+            (GIVE_BACK, row.given_back_at, (suspense, row.given_back_to or account)),
         )
         if posted_at is not None
     ]
@@ -92,10 +94,11 @@ def _undecided(row: PayoutFacts, cases: Collection[PayoutCaseFacts]) -> Iterator
     approved = {one.approval: one for one in cases if one.approval}
     proposed = {one.proposal for one in cases if not one.approval}
     verdicts = {one.verdict for one in approved.values()}
+    given_to = {one.account or row.account for one in approved.values() if one.verdict == "give-back"}
     if row.decided and row.decided not in approved:
         yield "its decision has no approval on record"
-    if row.given_back_at and "give-back" not in verdicts:
-        yield "its money is given back, without an approval on record"
+    if row.given_back_to and row.given_back_to not in given_to:
+        yield f"its money is given back to {row.given_back_to}, without an approval on record"
     if row.asked_from and "ask" not in verdicts:
         yield "it is asked for again, without an approval on record"
     for one in cases:
@@ -108,8 +111,8 @@ def _undecided(row: PayoutFacts, cases: Collection[PayoutCaseFacts]) -> Iterator
 def _lines_differ(row: PayoutFacts, matches: Collection[PayoutMatchFacts]) -> Iterator[str]:
     of = (row.account, row.currency, row.amount)
     expected = {
-        PayoutMatchFacts(row.key, line, *of, side)
-        for line, side in ((row.debit_line, "out"), (row.return_line, "in"))
+        PayoutMatchFacts(row.key, f"{keys.payout(row.key)['pk']}{ending}", line, *of, side)
+        for line, side, ending in ((row.debit_line, "out", ""), (row.return_line, "in", OF_RETURN))
         if line
     }
     for one in sorted(expected - {*matches}):
@@ -176,5 +179,5 @@ def line_differences(
 def _wrongly_matched(line: BankLineFacts | None, match: LineMatchFacts) -> Iterator[str]:
     if line is None or line[:4] != (match.line, match.currency, match.amount, match.side):
         yield f"is matched with {match.matched_to}, but is no such line"
-    elif reference_of(match.matched_to.removeprefix(OF_PAYOUT)) not in line.names.split():
+    elif reference_of(key_of(match.matched_to)) not in line.names.split():
         yield f"is matched with {match.matched_to}, which it does not name"

@@ -1,5 +1,6 @@
 """A payout's life in a town: the room's own functions write each row."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -65,21 +66,32 @@ class ScriptedBank:
         raise NotImplementedError
 
 
+class Died(Exception):
+    """The function has died."""
+
+
+class Dying(Follower):
+    """A caller that dies between the two moves of a line."""
+
+    def _finish(self, state: State, line: BankLine) -> State:
+        raise Died
+
+
 @dataclass
 class Life:
-    """One payout. Each method is an act of the world, and returns whether the room took it."""
+    """One payout. Each method is an act of the world. `other` is the customer's other account."""
 
     town: Town
     payout: Payout
     iban: str = IBANS[0]
+    other: str = "carol"
     bank: ScriptedBank = field(default_factory=ScriptedBank)
 
     def now(self) -> datetime:
         return self.town.tick(0.013)
 
-    @property
-    def follower(self) -> Follower:
-        return Follower(self.town.store, self.bank, self.now, lambda row: True)
+    def follower(self, kind: type[Follower] = Follower) -> Follower:
+        return kind(self.town.store, self.bank, self.now, lambda row: True)
 
     def state(self) -> State:
         return State.from_row(self.town.row(keys.payout(self.payout.key)))
@@ -104,13 +116,11 @@ class Life:
         Reservations(self.town.store, LIMITS, lambda row: True, self.now).reserve(self.payout)
 
     def act(self, what: str) -> bool:
-        """Do `what`, such as "hear paid". False if the room refuses it, or nothing changes."""
+        """Do `what`, such as "hear paid". False if nothing changes."""
         before = dict(self.town.table.items)
         name, _, more = what.partition(" ")
-        try:
+        with suppress(SettlementError, AlreadyApplied, Died):
             getattr(self, name)(*([more] if more else []))
-        except (SettlementError, AlreadyApplied):
-            return False
         return dict(self.town.table.items) != before
 
     def hear(self, word: str) -> None:
@@ -119,22 +129,31 @@ class Life:
         listed = self.state().listed_at
         if listed and self.state().trouble is None:
             self.town.now = max(self.town.now, datetime.fromisoformat(listed))
-        self.follower.look(self.payout.key)
+        self.follower().look(self.payout.key)
 
     def wait(self, days: str) -> None:
         self.town.tick(int(days) * 86_400)
         self.hear(Word.UNKNOWN)
 
     def debit(self) -> None:
-        self.line(Side.OUT, "6d")
+        self.line(Side.OUT)
 
     def back(self) -> None:
-        self.line(Side.IN, "7e")
+        self.line(Side.IN)
 
-    def line(self, side: Side, letter: str) -> None:
+    def half(self, side: str) -> None:
+        """A line whose caller dies between its two moves."""
+        self.line(Side(side), Dying)
+
+    def rebook(self, side: str) -> None:
+        self.follower().book_listed(self.identity(Side(side)))
+
+    def identity(self, side: Side) -> str:
+        return ({"out": "6d", "in": "7e"}[side] + self.payout.reference.encode().hex())[:64]
+
+    def line(self, side: Side, kind: type[Follower] = Follower) -> None:
         """Let the bank's statement have a line of the payout, and book it."""
-        identity = (letter + self.payout.reference.encode().hex())[:64].ljust(64, "0")
-        reference = self.payout.reference
+        identity, reference = self.identity(side), self.payout.reference
         one = BankLine(
             identity=identity,
             account=IBANS[1],
@@ -154,10 +173,12 @@ class Life:
         listed = lines.listed(recorded)
         assert listed
         self.town.store.transact((record.line(recorded, FILE), listed))
-        self.follower.book_listed(identity)
+        self.follower(kind).book_listed(identity)
 
     def propose(self, verdict: str) -> Decision:
+        """Propose a verdict, such as "paid", or "give-back other" to the customer's other account."""
         state = self.state()
+        verdict, _, other = verdict.partition(" ")
         order = Decision(
             key=state.key,
             case=state.cases,
@@ -165,20 +186,21 @@ class Life:
             verdict=Verdict(verdict),
             reason=f"for {state.key}",
             contradicts=True,
+            account=self.other if other else None,
         )
         self.town.store.transact((decision.propose(state, order, ADA, self.now()),))
         return order
 
     def approve(self, verdict: str) -> None:
         order = self.propose(verdict)
-        first = self.town.row(keys.payout_proposed(order.key, order.case, order.digest, verdict))
+        first = self.town.row(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
         self.town.store.transact((decision.approve(self.state(), order, first, BEA, self.now()),))
 
     def decide(self, verdict: str) -> None:
         """Propose, approve and carry out a verdict."""
         self.approve(verdict)
         self.bank.said = Word.UNKNOWN
-        self.follower.look(self.payout.key)
+        self.follower().look(self.payout.key)
 
     def freeze(self) -> None:
         self.town.state("freeze", f"freeze-{self.payout.key}", self.payout.account)
@@ -190,9 +212,9 @@ class Life:
         self.town.store.transact((destination.freeze(self.payout.destination, BEA, self.now()),))
 
 
-def lived(town: Town, payout: Payout, *acts: str, iban: str = IBANS[0]) -> Life:
+def lived(town: Town, payout: Payout, *acts: str, iban: str = IBANS[0], other: str = "carol") -> Life:
     """Return a life after these acts; each must have changed something."""
-    life = Life(town, payout, iban)
+    life = Life(town, payout, iban, other)
     life.reserve()
     for what in acts:
         assert life.act(what), (what, acts)

@@ -27,6 +27,9 @@ PATHS: dict[str, tuple[str, ...]] = {
     "payout proposed": (*LIMBO, "propose paid"),
     "payout in suspense": SUSPENDED,
     "payout given back": (*SUSPENDED, "unfreeze", "decide give-back"),
+    "payout given back to another account": (*SUSPENDED, "decide give-back other"),
+    "payout whose debit is half booked": (*ACCEPTED, "half out"),
+    "payout whose return is half booked": (*ACCEPTED, "half in"),
     "payout to a frozen destination": (*ACCEPTED, "frozen"),
 }
 
@@ -39,7 +42,7 @@ def pays(*acts: str) -> Play:
         payout = Payout(
             key=of.key, account=of.payer, amount=of.amount, currency="EUR", destination=f"home-of-{of.payer}"
         )
-        lived(payment.town, payout, *acts, iban=IBANS[of.payer == "carol"])
+        lived(payment.town, payout, *acts, iban=IBANS[of.payer == "carol"], other=of.payee)
 
     return play
 

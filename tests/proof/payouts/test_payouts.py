@@ -26,7 +26,11 @@ PAYOUT = Payout(key=KEY, account="alice", amount=4_820, currency="EUR", destinat
 ACTS = (
     *(f"hear {word}" for word in Word),
     *("wait 4", "wait 11", "debit", "back", "freeze", "unfreeze", "frozen"),
-    *(f"decide {verdict}" for verdict in ("paid", "not-paid", "ask", "give-back", "close")),
+    *("half out", "half in", "rebook out", "rebook in"),
+    *(
+        f"decide {verdict}"
+        for verdict in ("paid", "not-paid", "ask", "give-back", "give-back other", "close")
+    ),
 )
 DEPTH = 8
 
@@ -34,6 +38,7 @@ DEPTH = 8
 def town_of(*acts: str) -> Life:
     town = Town()
     town.open("alice", 20_000)
+    town.open("carol", 0)
     return lived(town, PAYOUT, *acts)
 
 
@@ -47,7 +52,7 @@ def shape(life: Life) -> tuple[Any, ...]:
     """What tells two lives apart; one more of the same changes nothing."""
     state = life.state()
     decided = (state.decided or {}).get("verdict")
-    flags = (state.is_sent, state.trouble, state.in_suspense, state.given_back_at is None, state.said)
+    flags = (state.is_sent, state.trouble, state.in_suspense, state.given_back_to, state.said)
     account = life.town.row(keys.account("alice"))
     is_frozen = ("frozen_at" in account, "frozen_at" in life.town.row(keys.destination("home")))
     lines = (state.debit_line is None, state.return_line is None, state.paid_at is None)
@@ -225,7 +230,17 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
     "no approval to give back": (
         GIVEN_BACK,
         gone("PAYOUT_CASE#", "APPROVED"),
-        "its money is given back, without an approval on record",
+        "its money is given back to alice, without an approval on record",
+    ),
+    "given back to another account": (
+        GIVEN_BACK,
+        of_payout(given_back_to="carol"),
+        "its money is given back to carol, without an approval on record",
+    ),
+    "given back at no time": (
+        GIVEN_BACK,
+        of_payout(given_back_at=None),
+        f"{ON}: given_back_at and given_back_to are not there together",
     ),
     "no approval to ask": (
         PATHS["payout asked for again"],
