@@ -70,6 +70,7 @@ _PROVING = ("ReservePayout", "ServePayouts", "FollowPayouts")
 """Functions that sign entries, and prove rows signed by earlier keys."""
 
 _OF_MOVES = (
+    *("destination", "request_hash", "reserved_at"),
     *("status", "said", "said_at", "decided", "trouble", "cases", "in_suspense", "asked_from", "gsi1pk"),
     *(
         "attempts",
@@ -299,15 +300,17 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
             "payouts": {
                 "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
                 "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
-                "Payouts: unknown for an hour, refused events": [
-                    *pager.metrics("PayoutUnknown"),
+                "Bank: circuit, 1 while it is open; no answer, no secret, refused events": [
+                    *pager.levels("BankCircuit"),
+                    *pager.metrics("PayoutUnknown", "BankSecretUnreadable"),
                     part.webhook.refused,
                 ],
-                "Bank's circuit, 1 while it is open": pager.levels("BankCircuit"),
                 "PayOut": [
                     part.machine.metric_started(),
                     part.machine.metric_succeeded(),
                     part.machine.metric_failed(),
+                    part.machine.metric_timed_out(),
+                    part.machine.metric_aborted(),
                 ],
             },
             "functions": {FAILED: [one.metric_errors(label=name) for name, one in functions.items()]},
