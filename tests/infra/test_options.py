@@ -76,8 +76,8 @@ OPTIONS = {
                     "AwsSolutions-SMG4": "The bank has the other half of both: a person rotates them.",
                 },
                 PCIDSS321Checks: {
-                    "PCI.DSS.321-SecretsManagerUsingKMSKey": "Secrets Manager's key encrypts them, and IAM admits"
-                    " one function to each.",
+                    "PCI.DSS.321-SecretsManagerUsingKMSKey": "Secrets Manager's key encrypts them, and IAM"
+                    " admits one function to each.",
                 },
             },
         ),
