@@ -33,9 +33,10 @@ import boto3
 from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from settlement.kyc import client as kyc_client
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
 from tests.world import engines, templates
 
 ENVIRONMENTS = (1, 4, 16, 64)
@@ -90,7 +91,7 @@ def environment(number: int, places: tuple[str, str, str], begin: Any, stop: Any
         seen.append((state.value, time.monotonic()))
 
     dynamodb = boto3.client("dynamodb", endpoint_url=dynamodb_url)
-    circuit = kyc_circuit.SharedCircuit(dynamodb, table_name, THRESHOLDS, announce)
+    circuit = SharedCircuit(kyc_circuit.CIRCUIT, dynamodb, table_name, THRESHOLDS, announce)
     guarded = kyc_circuit.guarded(ask, circuit, lambda state: None)
     payments = (replace(PAYMENT, key=f"{PAYMENT.key}-{number}-{next_one}") for next_one in itertools.count())
     begin.wait()

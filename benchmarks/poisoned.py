@@ -19,9 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ |= {"AWS_DEFAULT_REGION": "eu-west-1", "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
 
-from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.kyc.circuit import State, Thresholds, payment
-from settlement.kyc.shared_circuit import Lease, SharedCircuit
+from settlement.http.circuit import State, Thresholds, payment
+from settlement.http.shared_circuit import Lease, NotAdmitted, SharedCircuit
+from settlement.kyc.circuit import CIRCUIT
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 SHARES_POISONED = (0.01, 0.05, 0.2)
@@ -70,7 +70,7 @@ class Model:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         table = Counted(MemoryDynamoDb(), self.outcome)
         self._idle = [
-            SharedCircuit(table, "in-memory", THRESHOLDS, self._announce, lambda: int(self.now))
+            SharedCircuit(CIRCUIT, table, "in-memory", THRESHOLDS, self._announce, lambda: int(self.now))
             for _ in range(environments)
         ]
 
@@ -99,9 +99,9 @@ class Model:
         guard = self._idle.pop(self._random.randrange(len(self._idle)))
         try:
             lease = guard.admit(payment(str(call.number)))
-        except (KycCircuitOpen, KycUnavailable) as refusal:
+        except NotAdmitted as refusal:
             self._idle.append(guard)
-            self._refused(call, is_final=isinstance(refusal, KycCircuitOpen))
+            self._refused(call, is_final=refusal.state is State.OPEN)
             return
         takes = FAILURE_SECONDS if call.is_poisoned else ANSWER_SECONDS
         self._plan(self.now + takes, lambda: self._end(call, guard, lease))

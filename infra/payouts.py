@@ -24,10 +24,11 @@ from .shared_secrets import let_read, new_secret
 from .signing import RowKeys
 from .state_machines import Machine
 from .table import DESTINATION, PAYOUT
+from .table import PAYOUT_CASE as CASE
 from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
-REFERENCE, DAY, CASE, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_CASE#*", "PAYOUT_LINE#*"
+REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
 CIRCUIT = "CIRCUIT"
 
 _RESERVING = {
@@ -49,7 +50,7 @@ OPTIONAL = {
         rows={
             "GetItem": (PAYOUT, REFERENCE, CASE, DESTINATION, ENTRIES, BANK_LINE, CIRCUIT),
             "Put": (ENTRIES, BANK_LINE),
-            "Update": (PAYOUT, ACCOUNT, LISTED),
+            "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
             "PutItem": (CIRCUIT,),
         },
         names=("available", "currency"),
@@ -264,7 +265,9 @@ def _new_functions(core: Core, settings: CoreSettings) -> dict[str, HandlerFunct
             core.ledger.grant_listing(functions[name])
         if name in _PROVING:
             core.needed(RowKeys).give_all(functions[name])
-    core.ledger.grant_rows(core.needed(Bank).reader, _READER)
+    reader = core.needed(Bank).reader
+    core.ledger.grant_rows(reader, _READER)
+    reader.add_environment("LINES_FOR", "payouts")
     return functions
 
 
@@ -325,7 +328,7 @@ ROOM = Room(
         "TakeOrder": {
             "GetItem": (DESTINATION, PAYOUT, CASE),
             "PutItem": (DESTINATION, CASE),
-            "UpdateItem": (DESTINATION,),
+            "Update": (DESTINATION,),
         }
     },
     orders={
@@ -334,5 +337,6 @@ ROOM = Room(
         "freeze-payee": "operator",
         "propose-payout": "operator",
         "approve-payout": "approver",
+        "ask-payout": "operator",
     },
 )

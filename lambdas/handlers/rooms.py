@@ -1,33 +1,37 @@
-"""The rooms (packages beside the core), and where each is called by the core and by other rooms.
+"""The rooms (packages beside the core), and the calls to them.
 
-To remove a room, remove its line. A room's parts are imported on first use, for a short cold start.
+To remove a room, remove its line. For a short cold start, a room's parts are imported on first use.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from typing import Any
 
 from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import Write
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""Takes a body and a caller; returns the order on record."""
+"""Takes a body and a caller. Returns the recorded order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """A room's parts, each as `module:name` or None.
+    """A room's parts. Each is `module:name` or None.
 
-    `adds` takes the stage's configuration and returns a function that completes each row to put.
-    `before_refund` makes a payee's releases available before a refund takes them back, `before_close` before
-    a close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be
-    asked, `before_approval` unless the provider's webhook may approve. `orders` maps a route's last part to
-    the order's function and, if a body field repeats the route, that field.
+    - `adds`: takes the stage's configuration, and returns a function that completes each row to put.
+    - `before_refund`: makes a payee's releases available before a refund takes them back.
+    - `before_close`: makes them available before a close.
+    - `before_verdict`: raises if the settlement's checks forbid asking the KYC provider.
+    - `before_approval`: raises if the settlement's checks forbid an approval by the provider's webhook.
+    - `orders`: maps a route's last part to the order's function. It also has the body's field that repeats
+      the route.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Room:
     before_verdict: str | None = None
     before_approval: str | None = None
     orders: str | None = None
+    lists: str | None = None
 
 
 ROOMS: tuple[Room, ...] = (
@@ -51,6 +56,7 @@ ROOMS: tuple[Room, ...] = (
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
+    Room(name="payouts", lists="settlement.payouts.lines:listed", orders="handlers.payouts._orders:ORDERS"),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -59,7 +65,10 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.merchants._order:ORDERS",
     ),
 )
-"""A row to put passes the rooms in this order: the signature covers all of it."""
+"""The rooms, in the order in which their `adds` complete a row.
+
+Signing comes last, and signs all additions.
+"""
 
 
 def adds(config: StageConfig) -> tuple[Callable[[Row], Row], ...]:
@@ -81,7 +90,7 @@ def before_close(account: str, now: datetime) -> None:
 
 
 def load(seam: str) -> None:
-    """Import now, not on first use, the parts that `seam` names."""
+    """Import the parts of `seam` now, not on first use."""
     for _ in _brought(seam):
         pass
 
@@ -101,8 +110,15 @@ def orders() -> dict[str, tuple[Take, str | None]]:
     return {route: taken for found in _brought("orders") for route, taken in found.items()}
 
 
-def _brought(seam: str) -> Iterator[Any]:
+def listing() -> tuple[Callable[[Any], Write | None], ...]:
+    """The functions that list a bank's line, of the rooms that the stage wants lines for."""
+    return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
+
+
+def _brought(seam: str, rooms: Collection[str] | None = None) -> Iterator[Any]:
     for room in ROOMS:
+        if rooms is not None and room.name not in rooms:
+            continue
         if named := getattr(room, seam):
             module, _, name = named.partition(":")
             yield getattr(import_module(module), name)

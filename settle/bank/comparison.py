@@ -1,4 +1,4 @@
-"""Compares the bank's files with the stage's orders. Reads only."""
+"""Compares the bank's files with the stage's orders. It only reads."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from settlement.bank.statement import Line, Statement
 from settlement.core.model import money
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.timestamps import timestamp
+from settlement.payouts import booked as payouts
 from settlement.proof.watch import Watch, watched
 
 _FIRST_DAY = "2000-01-01"
@@ -30,7 +31,10 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options. `before`: money at the bank before the books began, by currency, in minor units."""
+    """Options of a comparison.
+
+    `before`: the money at the bank before the books began, by currency, in minor units.
+    """
 
     days: int
     columns: Columns | None = None
@@ -58,7 +62,7 @@ def wanted(
 def compare(
     stack: Stack, paths: Sequence[str], wanted: Wanted, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Return the differences between statements and all deposits and withdrawals.
+    """Return the differences between statements and all deposits, withdrawals and payouts.
 
     Amounts are texts. Raises CommandFailed for a file that cannot be read whole.
     """
@@ -79,7 +83,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Includes earlier lines of statements that end on day `since` or later, as balances cover whole statements.
+    A statement that ends on day `since` or later counts whole: its balances cover all its lines.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -106,6 +110,8 @@ def _compared(
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
         record.add_orders(spool, ever(now), partial(watched, phase=ORDERS, watch=watch))
+        for moved in payouts.orders(stack.store, stack.config, unreadable.append):
+            spool.add_order(moved)
         statements = list(added(spool, watch, findings))
         verdict = judge(spool, statements, wanted.days, wanted.before, findings, wanted.currency)
         pairs = (
@@ -126,13 +132,12 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after `now`, as a function's clock may be ahead."""
+    """Return the day after `now`: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise CommandFailed if the disk at TMPDIR is full."""
     try:
         yield
     except sqlite3.Error as failed:

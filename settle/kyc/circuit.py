@@ -4,22 +4,22 @@ from typing import Any
 from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.core.model.stored import MalformedRow
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State
+from settlement.http.circuit import State
+from settlement.kyc import circuit as kyc_circuit
 
 UNREADABLE = "UNREADABLE"
 """The state of a circuit whose row was changed by hand."""
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """Describe the KYC circuit, with times in UTC.
+    """Describe the KYC circuit. Times are in UTC. Without a row, the circuit is closed.
 
-    `failures`: payments without an answer, less the reported answers. Without a row, the circuit is closed.
+    `failures`: payments without an answer, less the reported answers.
     """
     nothing = dict.fromkeys(("since", "failures", "last_failure", "last_probe"))
-    unreadable = {"circuit": kyc_circuit.CIRCUIT, "state": UNREADABLE, **nothing}
+    unreadable = {"circuit": kyc_circuit.CIRCUIT.name, "state": UNREADABLE, **nothing}
     try:
-        row = stack.store.read(keys.circuit(kyc_circuit.CIRCUIT)) or {}
+        row = stack.store.read(keys.circuit(kyc_circuit.CIRCUIT.name)) or {}
     except MalformedRow:
         return unreadable
     state = row.get("state", State.CLOSED.value)
@@ -28,7 +28,7 @@ def status(stack: Stack) -> dict[str, Any]:
         return unreadable
     probed_at = row.get("probed_at")
     return {
-        "circuit": kyc_circuit.CIRCUIT,
+        "circuit": kyc_circuit.CIRCUIT.name,
         "state": state,
         "since": _time(row.get("opened_at") if state == State.OPEN else probed_at),
         "failures": row.get("failure_count", 0),

@@ -13,7 +13,7 @@ from settlement.core.ledger.conditions import ABSENT
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Write
 from settlement.core.model.settlement import OPTIONAL
-from settlement.kyc.shared_circuit import CIRCUIT
+from settlement.kyc.circuit import CIRCUIT
 from tests.infra.stack import FUNCTIONS
 from tests.infra.writes import ALL, PARKING, UPDATES, WRITES, assigned, named, names_in
 from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
@@ -30,7 +30,7 @@ ROWS: dict[str, Row] = {
     "waiting": keys.waiting("k"),
     "proposal": keys.proposal("k"),
     "event": keys.event("evt-1"),
-    "circuit": keys.circuit(CIRCUIT),
+    "circuit": keys.circuit(CIRCUIT.name),
     "merchant": keys.account("merchant.shop"),
     "entry of a merchant": keys.entry("merchant.shop", "then", "k", "release"),
     "order": keys.order("k"),

@@ -13,8 +13,9 @@ import boto3
 
 from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.core.model.settlement import Settlement
-from settlement.kyc.circuit import Thresholds
-from settlement.kyc.shared_circuit import SharedCircuit, guarded
+from settlement.http.circuit import Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc.circuit import CIRCUIT, guarded
 from tests.kyc.environments import DOWN, PAYMENT
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.environment import NOW
@@ -38,7 +39,7 @@ def main(table_name: str, failures: str) -> None:
     thresholds = Thresholds(
         failures=int(failures), within_seconds=WAIT_SECONDS_MAX, recovery_seconds=RECOVERY_SECONDS
     )
-    circuit = SharedCircuit(boto3.client("dynamodb"), table_name, thresholds, lambda state: None)
+    circuit = SharedCircuit(CIRCUIT, boto3.client("dynamodb"), table_name, thresholds, lambda state: None)
     ask_guarded = guarded(ask, circuit, lambda state: None)
     print("ready", flush=True)
     for line in sys.stdin:

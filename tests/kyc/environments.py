@@ -11,8 +11,9 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import KycUnavailable
 from settlement.core.model.settlement import Settlement
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.ledger import Ledger
 from tests.world.provider import Provider
@@ -71,8 +72,8 @@ class Environment:
         self.client, self.provider = Watched(ledger.client), provider or Provider()
         self.announced: list[State] = []
         self.measured: list[State] = []
-        self.circuit = kyc_circuit.SharedCircuit(
-            self.client, ledger.table_name, thresholds, self._announce, clock
+        self.circuit = SharedCircuit(
+            kyc_circuit.CIRCUIT, self.client, ledger.table_name, thresholds, self._announce, clock
         )
         self._guarded = kyc_circuit.guarded(self.provider.ask, self.circuit, self.measured.append)
         self._thread = ThreadPoolExecutor(1)
@@ -134,7 +135,7 @@ class Shared:
 
     @property
     def row(self) -> Row | None:
-        return self.ledger.row(keys.circuit(kyc_circuit.CIRCUIT))
+        return self.ledger.row(keys.circuit(kyc_circuit.CIRCUIT.name))
 
     @property
     def state(self) -> str:

@@ -5,8 +5,9 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.model.errors import KycCircuitOpen
 from settlement.core.store.wire import to_wire
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import FAILED_MAX, State, Thresholds
+from settlement.http.circuit import FAILED_MAX, State, Thresholds
+from settlement.http.shared_circuit import CACHE_SECONDS
+from settlement.kyc import circuit as kyc_circuit
 from settlement.kyc.client import Refused
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.world.provider import APPROVED, IN_REVIEW, REJECTED
@@ -83,7 +84,7 @@ def test_a_stale_environment_notices_the_open_circuit_after_a_while(shared: Shar
     behind.ask(APPROVED)
     shared.opened()
 
-    shared.wait(kyc_circuit.CACHE_SECONDS - 1)
+    shared.wait(CACHE_SECONDS - 1)
     assert behind.ask(APPROVED) == APPROVED
     shared.wait(1)
     assert isinstance(behind.ask(APPROVED), KycCircuitOpen)
@@ -112,7 +113,7 @@ def test_an_answer_resets_the_failure_count(shared: Shared, answer: Any) -> None
     for _ in range(10):
         environment.ask(DOWN)
         assert environment.ask(answer) == answer
-        shared.wait(kyc_circuit.CACHE_SECONDS)
+        shared.wait(CACHE_SECONDS)
 
     assert environment.announced == []
     assert shared.has(state="CLOSED", failure_count=0)
@@ -123,7 +124,7 @@ def test_answers_older_than_the_row_do_not_reset_the_count(shared: Shared) -> No
     answered, failing = shared.environment(), shared.environment()
     answered.ask(APPROVED)
     answered.ask(APPROVED)
-    shared.wait(kyc_circuit.CACHE_SECONDS)
+    shared.wait(CACHE_SECONDS)
     failing.ask(DOWN)
     failing.ask(DOWN)
 
@@ -155,7 +156,7 @@ def test_an_answer_resets_others_known_failures_only_at_intervals(shared: Shared
 
     assert healthy.client.called == ["get_item", "put_item"]
     assert shared.has(state="CLOSED", failure_count=1)
-    shared.wait(kyc_circuit.CACHE_SECONDS)
+    shared.wait(CACHE_SECONDS)
     healthy.ask(APPROVED)
     assert shared.has(state="CLOSED", failure_count=0)
 
@@ -166,7 +167,7 @@ def test_successful_calls_write_nothing_and_rarely_read(shared: Shared) -> None:
     for _ in range(10):
         assert environment.ask(APPROVED) == APPROVED
     assert environment.client.called == ["get_item"]
-    shared.wait(kyc_circuit.CACHE_SECONDS)
+    shared.wait(CACHE_SECONDS)
     environment.ask(APPROVED)
 
     assert environment.client.called == ["get_item"] * 2
@@ -200,7 +201,7 @@ def test_an_error_other_than_an_outage_is_raised_uncounted(shared: Shared) -> No
 def test_an_answer_is_returned_although_the_circuits_row_is_deleted(shared: Shared) -> None:
     environment = shared.environment()
     environment.ask(DOWN)
-    shared.ledger.delete(keys.circuit(kyc_circuit.CIRCUIT))
+    shared.ledger.delete(keys.circuit(kyc_circuit.CIRCUIT.name))
 
     assert environment.ask(APPROVED) == APPROVED
 
@@ -247,7 +248,7 @@ def test_the_row_stays_small_however_many_payments_fail(shared: Shared) -> None:
 
 def test_a_row_of_an_earlier_release_is_read_and_replaced(shared: Shared) -> None:
     old = {"state": "CLOSED", "failure_count": 2, "failed_at": shared.clock.seconds, "not_needed_after": 9}
-    shared.ledger.put(keys.circuit(kyc_circuit.CIRCUIT) | old)
+    shared.ledger.put(keys.circuit(kyc_circuit.CIRCUIT.name) | old)
 
     shared.environment().ask(DOWN)
 

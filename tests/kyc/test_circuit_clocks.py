@@ -1,7 +1,8 @@
 import pytest
 
 from settlement.core.model.errors import KycCircuitOpen
-from settlement.kyc import shared_circuit as kyc_circuit
+from settlement.http import shared_circuit
+from settlement.http.shared_circuit import CACHE_SECONDS
 from tests.kyc.environments import DOWN, THRESHOLDS, Shared
 from tests.world.provider import APPROVED
 
@@ -11,7 +12,7 @@ RECOVERY = THRESHOLDS.recovery_seconds
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     counted: list[str] = []
-    monkeypatch.setattr(kyc_circuit, "count", counted.append)
+    monkeypatch.setattr(shared_circuit, "count", counted.append)
     return counted
 
 
@@ -98,7 +99,7 @@ def test_an_environment_frozen_while_reading_finds_the_circuit_opened_meanwhile(
 
     def freeze() -> None:
         shared.opened()
-        shared.wait(kyc_circuit.CACHE_SECONDS)
+        shared.wait(CACHE_SECONDS)
 
     frozen.client.after["get_item"] = freeze
     assert frozen.ask(APPROVED) == APPROVED  # it was closed when it was read

@@ -6,8 +6,9 @@ from botocore.exceptions import EndpointConnectionError
 from settle.local.kyc_behaviour import ERROR_STATUSES, Behaviour
 from settlement.core.model.errors import KycCircuitOpen
 from settlement.core.model.stage_config import StageConfig
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State
+from settlement.http.circuit import State
+from settlement.http.shared_circuit import CACHE_SECONDS
+from settlement.kyc import circuit as kyc_circuit
 from settlement.kyc.client import Client, Endpoint
 from tests.kyc.conftest import Counting
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
@@ -70,7 +71,7 @@ def test_a_healthy_provider_that_never_answers_gets_few_calls(
         shared.wait(RECOVERY)
         check(shared.environment(), is_healthy=True)
         assert opener.ask(DOWN) is DOWN or shared.state == "OPEN"
-        shared.wait(kyc_circuit.CACHE_SECONDS)
+        shared.wait(CACHE_SECONDS)
 
     assert shared.state == "OPEN"
     assert opener.calls <= THRESHOLDS.failures + 5
@@ -109,7 +110,7 @@ def test_an_order_probes_at_once_and_the_health_decides(
     assert kyc_circuit.probe_now(environment.circuit, lambda: is_healthy) is after
 
     assert environment.announced == [State.HALF_OPEN, after]
-    shared.wait(kyc_circuit.CACHE_SECONDS)
+    shared.wait(CACHE_SECONDS)
     assert (opener.ask(APPROVED) == APPROVED) is is_healthy
 
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State
+from settlement.http.circuit import State
+from settlement.http.shared_circuit import CACHE_SECONDS
 from tests.kyc.environments import DOWN, THRESHOLDS, Environment, Shared
 from tests.kyc.test_circuit import ANSWERS
 from tests.world.provider import APPROVED
@@ -91,7 +91,7 @@ def test_a_failed_probe_keeps_the_circuit_open_for_another_period(
     assert shared.state == "CLOSED"
 
 
-@pytest.mark.parametrize("cached", [None, 1, kyc_circuit.CACHE_SECONDS], ids=["new", "knows", "looks again"])
+@pytest.mark.parametrize("cached", [None, 1, CACHE_SECONDS], ids=["new", "knows", "looks again"])
 def test_other_calls_are_refused_as_retryable_while_a_probe_runs(
     shared: Shared, prober: Environment, cached: int | None
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_dead_probe_is_replaced_only_after_its_lease(shared: Shared, prober: E
 
     shared.wait(RECOVERY - 1)
     assert str(other.ask(APPROVED)) == UNDER_WAY
-    shared.wait(kyc_circuit.CACHE_SECONDS)
+    shared.wait(CACHE_SECONDS)
 
     assert other.ask(APPROVED) == APPROVED
     assert other.announced == [State.HALF_OPEN, State.CLOSED]

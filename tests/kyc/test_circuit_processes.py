@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from settlement.core.ledger import keys
-from settlement.kyc import circuit as rules
-from settlement.kyc.shared_circuit import CACHE_SECONDS
+from settlement.http import circuit as rules
+from settlement.http.shared_circuit import CACHE_SECONDS
 from tests.kyc.circuit_process import RECOVERY_SECONDS
 from tests.world.ledger import Ledger
 from tests.world.templates import PROJECT

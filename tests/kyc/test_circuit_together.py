@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from settlement.core.model.settlement import Settlement
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import CACHE_SECONDS
 from tests.kyc.environments import DOWN, Environment, Shared, outcome
 from tests.kyc.raw import WAIT_SECONDS_MAX
 from tests.world.provider import APPROVED
@@ -129,6 +129,6 @@ def test_all_calls_pass_after_the_probe_closed_the_circuit(together: Together) -
     together.shared.wait(THRESHOLDS.recovery_seconds)
     assert outcome(together.environments[0].start()) == APPROVED
 
-    together.shared.wait(kyc_circuit.CACHE_SECONDS)
+    together.shared.wait(CACHE_SECONDS)
 
     assert together.all_at_once() == [APPROVED] * COUNT

@@ -20,8 +20,9 @@ from settlement.core.policy import compensation, recovery, steps
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import to_wire
 from settlement.http.caller import Caller
-from settlement.kyc.circuit import Thresholds
-from settlement.kyc.shared_circuit import Lease, SharedCircuit
+from settlement.http.circuit import Thresholds
+from settlement.http.shared_circuit import Lease, SharedCircuit
+from settlement.kyc.circuit import CIRCUIT
 from settlement.orders import approval, partial_reversal, proposals
 from settlement.orders.proposal import Move, Proposal
 from settlement.orders.requests import PartialReversal
@@ -110,7 +111,7 @@ class Town:
     def circuit(self) -> None:
         now = int(self.tick().timestamp())
         shared = SharedCircuit(
-            self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None, lambda: now
+            CIRCUIT, self.table, "in-memory", Thresholds(**_THRESHOLDS), lambda state: None, lambda: now
         )
         for name in ("one", "two"):
             shared.failed(Lease(name))

@@ -18,7 +18,7 @@ from infra.config import STAGES
 from settlement.core.model.errors import KycUnavailable
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import KycDecision, Verdict
-from settlement.kyc.circuit import Thresholds
+from settlement.http.circuit import Thresholds
 from tests.simulation.seeded import world as worlds
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import Script

@@ -28,14 +28,24 @@ ASKING = (
     "settlement/kyc/client",
     "settlement/http/connection",
     "settlement/http/exchange",
-    "settlement/kyc/shared_circuit",
+    "settlement/http/shared_circuit",
+    "settlement/kyc/circuit",
     "handlers/checks/_checks",
 )
 
-WITHIN = {"_Refused", "OSError", "NoAnswer", "StoreUnavailable", "CheckUnavailable", "MalformedRow", CONFLICT}
+WITHIN = {
+    "_Refused",
+    "OSError",
+    "NoAnswer",
+    "NotAdmitted",
+    "StoreUnavailable",
+    "CheckUnavailable",
+    "MalformedRow",
+    CONFLICT,
+}
 """Errors that add no refusal.
 
-The circuit and the client catch the first three; the next three stall the machine; writes raise the last too.
+The circuit and the client catch the first four; the next three stall the machine; writes raise the last too.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN

@@ -15,8 +15,8 @@ from settlement.core.model.settlement import LABELS
 from settlement.core.model.status import REVERSIBLE, Status, Step
 from settlement.core.policy import compensation, outcome
 from settlement.core.policy.pager import PagerConfig, resolution_notice
+from settlement.http.circuit import State
 from settlement.kyc import circuit_events
-from settlement.kyc.circuit import State
 from settlement.orders import approval
 from settlement.orders.requests import PartialReversal
 from tests.unit import books

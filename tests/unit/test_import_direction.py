@@ -39,7 +39,7 @@ ROOMS = {
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
     "bank": ("accounts", "http"),
-    "payouts": ("bank", "http"),
+    "payouts": ("bank", "http", "kyc", "signing"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -56,13 +56,13 @@ PURE_MODULES = {
     "doors": ("cancellation", "cancelling", "starting"),
     "checks": ("answers", "check", "waits"),
     "events": ("changes", "replay"),
-    "http": ("caller", "statuses"),
+    "http": ("caller", "circuit", "statuses"),
     "journal": ("entries", "lines", "objects", "seals"),
-    "kyc": ("circuit", "opensanctions", "verifications", "webhook_signature"),
+    "kyc": ("opensanctions", "verifications", "webhook_signature"),
     "merchants": ("order", "sweep", "sweeps"),
     "orders": ("approval", "partial_reversal", "parts", "proposal", "proposals", "requests"),
     "paging": ("page",),
-    "payouts": ("decision", "destination", "iban", "moves", "payout", "policy", "port", "writes"),
+    "payouts": ("decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "writes"),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
         *("sealed", "sealed_expired", "sealed_freezes", "sequence", "settlement_row", "values", "watch"),

@@ -102,11 +102,11 @@ def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
             replace(vectors.ORDER, expected_status=expected)
 
 
-# No other code writes, but the circuit breaker its own row (test_kyc_circuit_row.py)
+# No other code writes, but a circuit its own row (http/test_circuit_row.py)
 
 _OF_PAYOUTS = ("destination", "follow", "writes")
 SETTLEMENT, HANDLERS = "lambdas/settlement", "lambdas/handlers"
-STORE, CIRCUIT = f"{SETTLEMENT}/core/store/dynamodb.py", f"{SETTLEMENT}/kyc/shared_circuit.py"
+STORE, CIRCUIT = f"{SETTLEMENT}/core/store/dynamodb.py", f"{SETTLEMENT}/http/shared_circuit.py"
 TRANSACTION = f"{SETTLEMENT}/core/ledger/transaction.py"
 
 

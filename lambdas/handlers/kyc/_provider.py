@@ -12,13 +12,14 @@ from settlement.core.model.errors import KycRequestRefused, KycUnavailable, Stor
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import Verdict
 from settlement.core.telemetry import count, logger, metrics
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from settlement.kyc import circuit_events, shared_secrets
 from settlement.kyc import client as kyc_client
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
 
 SECRET_CACHE_SECONDS = 60
-"""How long a replaced API key stays in use, while the provider still accepts it."""
+"""How long a replaced API key stays in use. The provider still accepts it."""
 
 RESERVED_SECONDS = 2
 """Time kept after an exchange, to count its failure or record its verdict."""
@@ -33,8 +34,8 @@ _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _depende
 def ask(settlement: Settlement, context: Any) -> Verdict:
     """Ask the provider. Raises the errors of `_verification.Provider.ask`.
 
-    A refused API key is read again, as keys rotate without a deployment. A new key serves the next try: no
-    time is left for a second exchange.
+    Keys rotate without a deployment, so a refused API key is read again. The next try uses the new key: this
+    try has no time for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
     api_key = _api_key()
@@ -57,7 +58,7 @@ def probe_now() -> dict[str, Any]:
     except (ClientError, BotoCoreError) as error:
         raise StoreUnavailable(f"kyc: the circuit is not read: {type(error).__name__}") from None
     probe = "health" if is_healthy else "payment"
-    return {"circuit": kyc_circuit.CIRCUIT, "state": state.value, "probe": probe}
+    return {"circuit": kyc_circuit.CIRCUIT.name, "state": state.value, "probe": probe}
 
 
 def review_ends(now: datetime) -> datetime:
@@ -69,7 +70,7 @@ def _health_check() -> Callable[[], bool] | None:
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask if time is left for a whole exchange: an invocation that Lambda ends counts no failure.
+    """Ask if time is left for a whole exchange: one that Lambda cuts off would count no failure.
 
     Otherwise raise StoreUnavailable, which the circuit does not count.
     """
@@ -90,7 +91,7 @@ def _api_key(*, fresh: bool = False) -> str:
 
 def _changed(state: State) -> None:
     _measure(state)
-    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT, state=state.value)
+    logger.warning("circuit", circuit=kyc_circuit.CIRCUIT.name, state=state.value)
     circuit_events.tell(state, _config["runbook"])
 
 
@@ -98,5 +99,7 @@ def _measure(state: State) -> None:
     metrics.add_metric(name="KycCircuit", unit=MetricUnit.Count, value=int(state is not State.CLOSED))
 
 
-_circuit = kyc_circuit.SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed)
+_circuit = SharedCircuit(
+    kyc_circuit.CIRCUIT, _dependencies.dynamodb, os.environ["TABLE_NAME"], _thresholds, _changed
+)
 _guarded_ask = kyc_circuit.guarded(_ask_in_time, _circuit, _measure)

@@ -14,16 +14,17 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from settlement.bank import balances, camt, record
 from settlement.bank.balances import days_later
 from settlement.bank.fields import refuse
-from settlement.bank.matching import DAYS, Finding
+from settlement.bank.matching import DAYS, Finding, Recorded
 from settlement.bank.record import File
 from settlement.bank.recorded import BankRecord
 from settlement.bank.spool import Spool
 from settlement.bank.statement import Line, Statement
-from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.timestamps import timestamp
 
 T = TypeVar("T")
 InTime = Callable[[], bool]
+Listing = Callable[[Recorded], Write | None]
 
 
 class Told(NamedTuple):
@@ -46,8 +47,11 @@ class _OutOfTime(Exception):
 
 
 class Recorder:
-    def __init__(self, record: BankRecord, now: datetime, in_time: InTime) -> None:
-        self._record, self._now, self._in_time = record, timestamp(now), in_time
+    def __init__(
+        self, record: BankRecord, now: datetime, in_time: InTime, listing: Sequence[Listing] = ()
+    ) -> None:
+        """Each function of `listing` may add a write to that of a line."""
+        self._record, self._now, self._in_time, self._listing = record, timestamp(now), in_time, listing
         self._lines = self._matched = 0
 
     def read(self, file: BinaryIO) -> Content:
@@ -109,8 +113,15 @@ class Recorder:
         for number, statement in enumerate(statements):
             self._record.store.put(record.statement(statement, number, file))
         for one in self._each(spool.unrecorded()):
-            self._record.store.put(record.line(one, file))
+            self._put_line(record.line(one, file), [found for add in self._listing if (found := add(one))])
             self._lines += 1
+
+    def _put_line(self, line: Write, listed: Sequence[Write]) -> None:
+        if not listed:
+            self._record.store.put(line)
+            return
+        with suppress(AlreadyApplied):  # both rows, by another run
+            self._record.store.transact((line, *listed))
 
     def _each(self, items: Iterator[T]) -> Iterator[T]:
         for one in items:

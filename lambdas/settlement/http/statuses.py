@@ -6,6 +6,7 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.CallerUnknown: 403,
     errors.SettlementNotFound: 404,
     errors.AccountNotFound: 404,
+    errors.PayoutNotFound: 404,
     errors.AccountExists: 409,
     errors.CaseNotCounted: 409,
     errors.IdempotencyConflict: 409,
@@ -15,6 +16,7 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.PartRefused: 409,
     errors.ResolutionRefused: 409,
     errors.StepFenced: 409,
+    errors.PayoutFenced: 409,
     errors.ApprovalNeeded: 409,
     errors.ProposalRefused: 409,
 }
@@ -26,5 +28,5 @@ _UNAVAILABLE = (
 
 
 def status_of(refusal: SettlementError) -> int:
-    """503 if the order may be repeated safely, 422 for an account's state or balance."""
+    """The HTTP status. 503: the order may safely be repeated. 422: an account's state or balance."""
     return 503 if isinstance(refusal, _UNAVAILABLE) else _STATUSES.get(type(refusal), 422)

@@ -1,6 +1,6 @@
 """Events of the circuit's changes.
 
-A lost event is only logged: an opened circuit also raises an alarm, by its metric.
+A lost event is only logged. An opened circuit also raises an alarm, by its metric.
 """
 
 import json
@@ -11,8 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.aws.clients import LazyClient
 from settlement.core.telemetry import logger
-from settlement.kyc.circuit import State
-from settlement.kyc.shared_circuit import CIRCUIT
+from settlement.http.circuit import State
+from settlement.kyc.circuit import CIRCUIT
 
 _client = LazyClient("events", Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1}))
 
@@ -20,7 +20,7 @@ _client = LazyClient("events", Config(connect_timeout=1, read_timeout=1, retries
 def tell(state: State, runbook: str) -> None:
     detail = {
         "summary": f"the circuit around the KYC provider is {state.value}",
-        "circuit": CIRCUIT,
+        "circuit": CIRCUIT.name,
         "state": state.value,
         "runbook": runbook,
     }

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,17 +16,17 @@ from settlement.core.model.errors import (
     AccountFrozen,
     AccountNotFound,
     CurrencyMismatch,
+    DestinationRefused,
     LineRefused,
-    PayoutNotFound,
 )
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
-from settlement.payouts import decision, lines, moves, policy, writes
+from settlement.payouts import decision, hints, lines, moves, policy, writes
 from settlement.payouts.decision import Verdict
 from settlement.payouts.destination import paid_to
 from settlement.payouts.moves import Move
-from settlement.payouts.payout import REFERENCE, State, Status, Word, reference_of
+from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.policy import Act
 from settlement.payouts.port import (
     Accepted,
@@ -68,10 +67,7 @@ class Follower:
         self.store, self.bank, self.now, self.is_proven = store, bank, now, is_proven
 
     def state(self, key: str) -> State:
-        row = self.store.read(keys.payout(key))
-        if row is None:
-            raise PayoutNotFound(f"key: {key} has no payout")
-        return State.from_row(row)
+        return hints.state_of(self.store, key)
 
     def look(self, key: str) -> State:
         state = self.state(key)
@@ -86,31 +82,25 @@ class Follower:
                 return self._move(state, Move.STICK, trouble=state.detail or NEVER_SENT)
             case Act.OPEN_CASE:
                 trouble = NO_RETURN if state.status is Status.RETURNED else NO_DEBIT
-                return self._note(state, moves.noted(state, self.now(), trouble=trouble), "case")
+                return self._note(state, moves.counted(state, self.now(), trouble=trouble), "case")
             case Act.WAIT:
                 return self._wait(state)
 
     def hint(self, event: bytes) -> State:
         """Bring the next look forward. Raises MalformedEvent."""
-        key = self._key_of(self.bank.parse_event(event).reference)
-        if key is None:
-            raise PayoutNotFound("event: no payout has the reference that it names")
-        state = self.state(key)
-        if state.is_at_rest or state.trouble is not None or state.status is Status.RETURNED:
-            return state
-        return self._note(state, moves.brought_forward(state, self.now()), "hint")
+        return hints.bring_forward(self.store, self.bank.parse_event(event).reference, self.now())
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
-        names = sorted({one.upper() for one in recorded.references if REFERENCE.fullmatch(one.upper())})
-        found = {key for one in names if (key := self._key_of(one)) is not None}
+        names = sorted({one.upper() for one in recorded.references})
+        found = {key for one in names if (key := hints.key_of(self.store, one)) is not None}
         if not found:
             return None
         if len(found) > 1:
             raise LineRefused("line: it names several payouts")
         state, line = self.state(found.pop()), recorded.line
         if line.identity in (state.debit_line, state.return_line):
-            return state
+            return self._finish(state, line)
         if (line.amount, line.currency) != (state.payout.amount, state.payout.currency):
             raise LineRefused(f"line: its amount is not that of {state.key}")
         if not state.is_sent:
@@ -149,16 +139,18 @@ class Follower:
         row = self.store.read(keys.payout_approved(state.key, state.cases, state.digest))
         if row is None:
             return state
+        if not self.is_proven(row):
+            raise MalformedRow(f"{row['pk']}: an approval has no valid signature")
         verdict, decided = decision.approved(state, row)
         if state.is_sent and verdict in decision.AGAINST:
             heard = self._heard(state)
             if (word := heard.get("said", state.said)) is not state.said:
                 trouble = f"the bank says {word} since two persons decided {verdict}"
-                return self._note(state, moves.noted(state, self.now(), trouble=trouble, **heard), "case")
+                return self._note(state, moves.counted(state, self.now(), trouble=trouble, **heard), "case")
         if move := _DECIDED.get((state.status, verdict)):
             return self._move(state, move, decided=decided)
         asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
-        return self._note(state, moves.ended(state, self.now(), decided=decided, **asked), "case")
+        return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 
     # Looks
 
@@ -170,7 +162,13 @@ class Follower:
         digest = hashlib.sha256(body).hexdigest()
         if why := self._barred(state, digest):
             return self._unsent(state, why)
-        sending = self._move(state, Move.SEND, sent_sha256=digest)
+        try:
+            sending = self._move(state, Move.SEND, sent_sha256=digest)
+        except DestinationRefused:
+            return self._unsent(state, FROZEN)
+        return self._submit(sending, body)
+
+    def _submit(self, sending: State, body: bytes) -> State:
         if not policy.may_submit(sending, self.now()):
             return sending
         answer = self.bank.submit(sending, body)
@@ -185,15 +183,12 @@ class Follower:
     def _barred(self, state: State, digest: str) -> str | None:
         """Why this payout must not be sent.
 
-        Somebody froze its destination, its bank account is none that was reserved, or its request has other
-        bytes than were sent before.
+        Its request has other bytes than were sent before, or its bank account is not the one that was
+        reserved.
         """
         payout = state.payout
         if state.sent_sha256 not in (None, digest):
             return OTHER_BYTES
-        destination = self.store.read(keys.destination(payout.destination))
-        if destination is None or "frozen_at" in destination:
-            return FROZEN
         place = keys.entry(payout.account, state.reserved_at, payout.key, f"payout-{writes.RESERVE}")
         entry = self.store.read(place)
         if entry is None or not self._is_of(entry, state) or not self.is_proven(entry):
@@ -255,8 +250,8 @@ class Follower:
             case Status.PAID:
                 return self._move(state, Move.CONFIRM, line=line, debit_line=line.identity)
             case _:
-                paid = self._move(state, Move.PAY)
-                return self._move(paid, Move.CONFIRM, line=line, debit_line=line.identity)
+                paid = self._move(state, Move.PAY, line=line, debit_line=line.identity)
+                return self._finish(paid, line)
 
     def _return(self, state: State, line: BankLine) -> State:
         if state.return_line is not None:
@@ -271,14 +266,23 @@ class Follower:
             case Status.PAID | Status.CONFIRMED:
                 return self._move(state, Move.RETURN, line=line, return_line=line.identity)
             case _:  # what comes back has left
-                paid = self._move(state, Move.PAY)
-                return self._move(paid, Move.RETURN, line=line, return_line=line.identity)
+                paid = self._move(state, Move.PAY, line=line, return_line=line.identity)
+                return self._finish(paid, line)
+
+    def _finish(self, state: State, line: BankLine) -> State:
+        """Make a line's second move: its first one has claimed the line, and a caller may die in between."""
+        if state.status is Status.PAID and line.identity == state.debit_line:
+            return self._move(state, Move.CONFIRM)
+        if state.status in (Status.PAID, Status.CONFIRMED) and line.identity == state.return_line:
+            return self._move(state, Move.RETURN)
+        return state
 
     def _commit_line(self, state: State, line: BankLine, **noted: str) -> State:
         now = self.now()
-        after = moves.noted(state, now, **noted)
-        if state.trouble == NO_RETURN and after.is_at_rest:
-            after = replace(after, trouble=None, listed_at=None)
+        if state.trouble in (None, NO_RETURN):
+            after = moves.counted(state, now, **noted)
+        else:
+            after = moves.noted(state, now, sequence=state.sequence + 1, **noted)
         self._commit(writes.note_line(state, after, line, now))
         return after
 
@@ -320,12 +324,3 @@ class Follower:
 
     def _said(self, word: Word, reason: str = "") -> dict[str, Any]:
         return {"said": word, "said_at": timestamp(self.now()), "detail": reason or None}
-
-    def _key_of(self, reference: str) -> str | None:
-        row = self.store.read(keys.payout_reference(reference)) if reference else None
-        if row is None:
-            return None
-        key = row.get("key")
-        if not isinstance(key, str) or reference_of(key) != reference:
-            raise MalformedRow(f"{row['pk']}: key is not that of its reference")
-        return key

@@ -36,7 +36,7 @@ class OverHttp:
         if exchanger.connect_seconds + exchanger.read_seconds > EXCHANGE_WITHIN.total_seconds():
             raise ValueError(f"an exchange with a bank must end within {EXCHANGE_WITHIN}")
         self.declared = declared
-        self._exchanger, self._currencies, self._token = exchanger, currencies, token
+        self._exchanger, self._currencies, self.token = exchanger, currencies, token
 
     def request(self, state: State) -> bytes:
         payout = state.payout
@@ -71,14 +71,7 @@ class OverHttp:
         return self._unknown(status)
 
     def parse_event(self, event: bytes) -> Hint:
-        try:
-            content = strict_json.parse(event)
-        except strict_json.Malformed as malformed:
-            raise MalformedEvent(f"event: {malformed}") from None
-        reference = content.get("reference") if isinstance(content, dict) else None
-        if not isinstance(reference, str) or not reference:
-            raise MalformedEvent("event: must be an object with the payout's reference")
-        return Hint(reference)
+        return parse_event(event)
 
     def _not_taken(self, state: State) -> Unknown:
         return Unknown(f"{self.declared.name} takes no {state.payout.currency}")
@@ -95,7 +88,7 @@ class OverHttp:
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
-            "Authorization": f"Bearer {self._token}",
+            "Authorization": f"Bearer {self.token}",
             "User-Agent": "settlement-saga",
         }
         if body is not None:
@@ -124,3 +117,15 @@ class OverHttp:
 
     def _unknown(self, status: int) -> Unknown:
         return Unknown(f"http status {status}" if status else "no sound answer")
+
+
+def parse_event(event: bytes) -> Hint:
+    """Raises MalformedEvent."""
+    try:
+        content = strict_json.parse(event)
+    except strict_json.Malformed as malformed:
+        raise MalformedEvent(f"event: {malformed}") from None
+    reference = content.get("reference") if isinstance(content, dict) else None
+    if not isinstance(reference, str) or not reference:
+        raise MalformedEvent("event: must be an object with the payout's reference")
+    return Hint(reference)

@@ -8,8 +8,8 @@ import pytest
 from infra.config import STAGES
 from infra.kyc_config import PROVIDERS
 from settlement.core.model.stage_config import StageConfig
+from settlement.http.circuit import Thresholds
 from settlement.kyc import client as kyc_client
-from settlement.kyc.circuit import Thresholds
 from tests.infra.stack import (
     FUNCTIONS,
     KYC_URL,

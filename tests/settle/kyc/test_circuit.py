@@ -11,8 +11,9 @@ from settlement.core.ledger import keys
 from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
 from settlement.core.model.settlement import Settlement
 from settlement.core.model.verdict import Verdict
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import Thresholds
+from settlement.http.circuit import Thresholds
+from settlement.http.shared_circuit import SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from tests.settle.conftest import Command
 from tests.settle.desk import Desk
 from tests.world.environment import NOW
@@ -33,8 +34,13 @@ class Circuit:
     announced: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        shared = kyc_circuit.SharedCircuit(
-            self.desk.ledger.client, self.desk.ledger.table_name, THRESHOLDS, self.announced.append, self.now
+        shared = SharedCircuit(
+            kyc_circuit.CIRCUIT,
+            self.desk.ledger.client,
+            self.desk.ledger.table_name,
+            THRESHOLDS,
+            self.announced.append,
+            self.now,
         )
         self._guarded = kyc_circuit.guarded(self._ask, shared, lambda state: None)
 

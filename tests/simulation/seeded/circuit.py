@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from handlers.kyc import _provider as _kyc
 from handlers.kyc.verify_kyc import HEALTH
-from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.kyc import shared_circuit as kyc_circuit
-from settlement.kyc.circuit import State, Thresholds
-from settlement.kyc.shared_circuit import Lease, SharedCircuit
+from settlement.http.circuit import State, Thresholds
+from settlement.http.shared_circuit import Lease, NotAdmitted, SharedCircuit
+from settlement.kyc import circuit as kyc_circuit
 from tests.simulation.seeded.asking import EXCHANGE_MS
 from tests.simulation.seeded.chance import STARTS, Streams
 from tests.simulation.seeded.circuit_rules import CircuitRules, Knowledge
@@ -101,7 +100,9 @@ class Environment:
     def __init__(self, circuits: "Circuits", process: "Process") -> None:
         self.process, self.knowledge = process, Knowledge()
         client = Client(circuits.client, self.knowledge)
-        self.circuit = SharedCircuit(client, "simulated", circuits.limits, _kyc._changed, circuits.clock)
+        self.circuit = SharedCircuit(
+            kyc_circuit.CIRCUIT, client, "simulated", circuits.limits, _kyc._changed, circuits.clock
+        )
 
 
 class Circuits:
@@ -205,7 +206,7 @@ class Circuits:
         with self.rules.during("admit", known):
             try:
                 lease = self._environment.circuit.admit(payment)
-            except (KycCircuitOpen, KycUnavailable):
+            except NotAdmitted:
                 self.rules.refused(known)
                 raise
             self.rules.admitted(known, lease.probe)

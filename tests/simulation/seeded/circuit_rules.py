@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from settlement.kyc.circuit import Thresholds
-from settlement.kyc.shared_circuit import CACHE_SECONDS
+from settlement.http.circuit import Thresholds
+from settlement.http.shared_circuit import CACHE_SECONDS
 from tests.simulation.seeded.facts import demand, number, text
 from tests.world.environment import NOW
 from tests.world.expressions import Item

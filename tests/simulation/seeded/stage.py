@@ -24,9 +24,9 @@ from settlement.checks import demanded, of_stage, together
 from settlement.checks.circuit import Circuits
 from settlement.core import telemetry
 from settlement.core.ledger import keys
+from settlement.http import shared_circuit
 from settlement.journal import bucket as _journal
 from settlement.kyc import circuit_events
-from settlement.kyc import shared_circuit as kyc_circuit
 from settlement.kyc import shared_secrets as _secrets
 from settlement.orders import approval
 from settlement.paging import topics as _topics
@@ -155,7 +155,7 @@ def set_up() -> Iterator[Current]:
         (_workers, "pause"): clock.sleep,
         (_kyc._client, "ask"): lambda *question: current.world.people.exchange(*question),  # noqa: PLW0108 (of a later world)
         (_kyc._client, "is_healthy"): lambda: current.world.people.is_healthy(),  # noqa: PLW0108
-        (kyc_circuit, "os"): SimpleNamespace(urandom=urandom),
+        (shared_circuit, "os"): SimpleNamespace(urandom=urandom),
         (_kyc, "review_seconds"): REVIEW_SECONDS,
         (approval, "VALID_FOR"): VALID_FOR,
         (_secrets, "read"): lambda secret_id, **_: shared[secret_id],

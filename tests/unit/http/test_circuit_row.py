@@ -1,21 +1,29 @@
-"""The circuit breaker writes only its own row, so the LIMBO proof need not cover it."""
+"""A circuit writes only its own row, so the LIMBO proof need not cover it."""
 
 from typing import Any
 
 import pytest
 
 from settlement.core.ledger import keys
-from settlement.kyc.circuit import Circuit, State, Thresholds, payment
-from settlement.kyc.shared_circuit import CIRCUIT, SharedCircuit, from_row, to_row
+from settlement.http.circuit import BANK, NAMES, Circuit, State, Thresholds, payment
+from settlement.http.shared_circuit import Named, SharedCircuit, from_row, to_row
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 THRESHOLDS = Thresholds(failures=2, within_seconds=60, recovery_seconds=30)
 
 
-def test_every_change_of_the_circuit_is_written_to_its_row() -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_every_change_of_the_circuit_is_written_to_its_row(name: str) -> None:
     table, seconds = MemoryDynamoDb(), [1_800_000_000]
     announced: list[State] = []
-    circuit = SharedCircuit(table, "in-memory", THRESHOLDS, announced.append, lambda: seconds[0])
+    circuit = SharedCircuit(
+        Named(name=name, metric="ClockAhead"),
+        table,
+        "in-memory",
+        THRESHOLDS,
+        announced.append,
+        lambda: seconds[0],
+    )
 
     for number, answered in enumerate((False, True, False, False, False)):
         lease = circuit.admit(payment(f"order-{number}"))
@@ -24,7 +32,7 @@ def test_every_change_of_the_circuit_is_written_to_its_row() -> None:
     circuit.answered(circuit.admit(payment("order-9")))
 
     assert announced == [State.OPEN, State.HALF_OPEN, State.OPEN, State.HALF_OPEN, State.CLOSED]
-    row = keys.circuit(CIRCUIT)
+    row = keys.circuit(name)
     assert table.items.keys() == {(row["pk"], row["sk"])}
 
 
@@ -37,7 +45,7 @@ def test_every_change_of_the_circuit_is_written_to_its_row() -> None:
     ],
 )
 def test_a_circuit_reads_back_from_its_row_unchanged(circuit: Circuit) -> None:
-    assert from_row(to_row(circuit)) == circuit
+    assert from_row(to_row(BANK, circuit)) == circuit
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_a_circuits_row_of_another_release_is_read_if_possible(
 
 
 def test_no_settlement_shares_the_circuits_row() -> None:
-    partition = keys.circuit(CIRCUIT)["pk"]
+    partition = keys.circuit(BANK)["pk"]
 
-    assert partition != keys.settlement(CIRCUIT)["pk"]
+    assert partition != keys.settlement(BANK)["pk"]
     assert not partition.startswith(keys.settlement("")["pk"])

@@ -1,10 +1,10 @@
-"""The KYC circuit's row, which all environments of VerifyKyc share.
+"""A circuit's row, which all environments that call its provider share.
 
     environment A   fails: 1 ----------- fails: 3 = failures -> OPEN
     environment B        fails: 2 ------------------- (asked before) fails: finds it OPEN
     environment C                                          refused at once ----- probe -> CLOSED
 
-`kyc/circuit.py` decides; this module reads and writes. A write replaces the whole row if its version is
+`circuit.py` decides; this module reads and writes. A write replaces the whole row if its version is
 unchanged; otherwise the decision is repeated from the new row. An environment reads once in `CACHE_SECONDS`.
 It writes its failures, and its answers only while the row counts failures, once in `CACHE_SECONDS`.
 """
@@ -19,16 +19,11 @@ from typing import Any, NamedTuple
 from botocore.exceptions import BotoCoreError, ClientError
 
 from settlement.core.ledger import keys
-from settlement.core.model.errors import KycCircuitOpen, KycUnavailable
-from settlement.core.model.settlement import Settlement
-from settlement.core.model.verdict import Verdict
 from settlement.core.store.wire import from_wire, to_wire
 from settlement.core.telemetry import count
-from settlement.kyc import circuit as rules
-from settlement.kyc.circuit import Circuit, State, Thresholds
-from settlement.kyc.client import Refused
+from settlement.http import circuit as rules
+from settlement.http.circuit import Circuit, State, Thresholds
 
-CIRCUIT = "kyc"
 CACHE_SECONDS = 5
 """Lifetime of the cache, and shortest time between reports of answers."""
 
@@ -37,14 +32,26 @@ TRIES_MAX = 20
 provider costs an environment at most `failures` + 1 tries.
 """
 
-Ask = Callable[..., Verdict | Refused]
-"""The first argument is the settlement."""
-
 Announce = Callable[[State], None]
 """Must not raise: the change is already written."""
 
-_OPEN = "kyc: not asked, as the circuit is open"
 _UNAVAILABLE = (ClientError, BotoCoreError)
+
+
+class NotAdmitted(Exception):
+    """The call is refused: the circuit is OPEN, or HALF_OPEN while another probe is under way."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """`metric` counts clocks that were ahead."""
+
+    name: str
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,14 @@ class SharedCircuit:
 
     def __init__(
         self,
+        named: Named,
         client: Any,
         table_name: str,
         thresholds: Thresholds,
         announce: Announce,
         clock: Callable[[], int] = lambda: int(time.time()),
     ) -> None:
-        self._client, self._table_name, self._clock = client, table_name, clock
+        self._named, self._client, self._table_name, self._clock = named, client, table_name, clock
         self._thresholds, self._announce = thresholds, announce
         self._known: _Known | None = None
         self._answers = self._reported_at = 0
@@ -79,8 +87,7 @@ class SharedCircuit:
     def admit(self, payment: str) -> Lease:
         """Let a call through, as a probe if the circuit is not closed.
 
-        Raises KycCircuitOpen, or KycUnavailable while another probe is under way. An unreadable circuit lets
-        calls through: it never causes an outage.
+        Raises NotAdmitted. An unreadable circuit lets calls through: it never causes an outage.
         """
         try:
             circuit = self._read()
@@ -93,15 +100,12 @@ class SharedCircuit:
         try:
             circuit = self._change(lambda found: self._with_probe(found, payment, probe))
         except _UNAVAILABLE:
-            raise KycCircuitOpen(_OPEN) from None  # a probe needs its lease on record
+            raise NotAdmitted(State.OPEN) from None  # a probe needs its lease on record
         if circuit.state is State.CLOSED:
             return Lease(payment)
         if circuit.probe == probe:
             return Lease(payment, probe)
-        if circuit.state is State.OPEN:
-            raise KycCircuitOpen(_OPEN)
-        # It may close within a second, so the machine should try again.
-        raise KycUnavailable("kyc: not asked, as a probe is under way")
+        raise NotAdmitted(circuit.state)
 
     def failed(self, lease: Lease) -> None:
         """Count a failed call, if DynamoDB answers."""
@@ -151,7 +155,7 @@ class SharedCircuit:
             return found
         sound = rules.in_time(found, now)
         if sound != found:
-            count("KycCircuitClockAhead")
+            count(self._named.metric)
         if rules.may_probe(sound, payment, now, self._thresholds):
             return rules.with_probe(sound, probe, now)
         return sound
@@ -162,7 +166,7 @@ class SharedCircuit:
             return known.circuit
         now = self._clock()
         answer = self._client.get_item(
-            TableName=self._table_name, Key=to_wire(keys.circuit(CIRCUIT)), ConsistentRead=True
+            TableName=self._table_name, Key=to_wire(keys.circuit(self._named.name)), ConsistentRead=True
         )
         self._answers = 0  # older than failures that this read may have found
         return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
@@ -196,7 +200,7 @@ class SharedCircuit:
         try:
             self._client.put_item(
                 TableName=self._table_name,
-                Item=to_wire(to_row(circuit)),
+                Item=to_wire(to_row(self._named.name, circuit)),
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 **condition,
             )
@@ -227,7 +231,7 @@ def from_row(row: Mapping[str, Any]) -> Circuit:
     )
 
 
-def to_row(circuit: Circuit) -> keys.Row:
+def to_row(name: str, circuit: Circuit) -> keys.Row:
     """The row has no expiry: an open circuit must not vanish."""
     optional = {
         "failed": " ".join(circuit.failed) or None,
@@ -237,57 +241,9 @@ def to_row(circuit: Circuit) -> keys.Row:
         "probe": circuit.probe,
     }
     return {
-        **keys.circuit(CIRCUIT),
+        **keys.circuit(name),
         "version": circuit.version,
         "state": circuit.state.value,
         "failure_count": circuit.count,
-        **{name: value for name, value in optional.items() if value is not None},
+        **{attribute: value for attribute, value in optional.items() if value is not None},
     }
-
-
-def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """An `ask` behind the circuit, which may raise KycCircuitOpen.
-
-    `measure` is called with the state at each refused and each answered call.
-    """
-
-    def ask_guarded(settlement: Settlement, *rest: Any) -> Verdict | Refused:
-        try:
-            lease = circuit.admit(rules.payment(settlement.key))
-        except (KycCircuitOpen, KycUnavailable) as refusal:
-            measure(State.OPEN if isinstance(refusal, KycCircuitOpen) else State.HALF_OPEN)
-            raise
-        try:
-            answer = ask(settlement, *rest)
-        except KycUnavailable:
-            circuit.failed(lease)
-            raise
-        circuit.answered(lease)
-        measure(State.CLOSED)
-        return answer
-
-    return ask_guarded
-
-
-def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None:
-    try:
-        lease = circuit.admit(rules.HEALTH)
-    except (KycCircuitOpen, KycUnavailable):
-        return
-    if not lease.probe:
-        return
-    if is_healthy():
-        circuit.answered(lease)
-    else:
-        circuit.failed(lease)
-
-
-def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Return the new state. Raises ClientError, BotoCoreError.
-
-    The health check, if any, is the probe, else the next payment.
-    """
-    circuit.make_due()
-    if is_healthy:
-        check_health(circuit, is_healthy)
-    return circuit.state

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from settlement.kyc.circuit import (
+from settlement.http.circuit import (
     FAILED_MAX,
     REPORTED_MAX,
     Circuit,

@@ -1,0 +1,144 @@
+"""Orders on payees' bank accounts and on cases of payouts. Each is of one person; two make a decision."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
+from handlers import _dependencies
+from handlers.payouts import _payouts
+from settlement.aws import functions
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.model.errors import DestinationRefused, InvalidRequest, StartUnavailable
+from settlement.core.model.orders import fields_of
+from settlement.http.caller import Caller
+from settlement.payouts import decision, destination, hints
+from settlement.payouts.decision import Decision
+from settlement.payouts.destination import Destination
+from settlement.payouts.payout import DESTINATION, State
+
+Take = Callable[[object, Caller], dict[str, Any]]
+
+
+def add_payee(body: object, caller: Caller) -> dict[str, Any]:
+    """Return the bank account on record. Nobody can pay to it yet.
+
+    Raises InvalidRequest, and IdempotencyConflict for an id with another bank account.
+    """
+    given = destination.parse_destination(body)
+    row = _dependencies.store.put(destination.add(given, caller, _dependencies.now()))
+    shown = ("account", "iban", "holder", "added_by", "added_at")
+    return {"id": given["id"], **{name: row[name] for name in shown}}
+
+
+def confirm_payee(body: object, caller: Caller) -> dict[str, Any]:
+    """Confirm the IBAN that another person added. Raises InvalidRequest, DestinationRefused, MalformedRow."""
+    content = fields_of(body, ("id", "iban"))
+    found, now = _found(content["id"]), _dependencies.now()
+    rest = _payouts.limits().rest
+    row = _dependencies.store.put(destination.confirm(found, content["iban"], caller, rest, now))
+    return {"id": found.id, "confirmed_by": row["confirmed_by"], "payable_from": row["payable_from"]}
+
+
+def freeze_payee(body: object, caller: Caller) -> dict[str, Any]:
+    """Stop payouts to a bank account. Payouts that are not sent yet become cases."""
+    name = _name(fields_of(body, ("id",))["id"])
+    store = _dependencies.store
+    with suppress(AlreadyApplied):
+        store.transact((destination.freeze(name, caller, _dependencies.now()),))
+    found = store.read(keys.destination(name)) or {}  # of a damaged row too: it is frozen now
+    return {"id": name, "frozen_at": str(found.get("frozen_at"))}
+
+
+def propose_payout(body: object, caller: Caller) -> dict[str, Any]:
+    """Propose a verdict about a case. Raises InvalidRequest, PayoutNotFound, ResolutionRefused."""
+    order = decision.parse_decision(body)
+    store = _dependencies.store
+    state = hints.state_of(store, order.key)
+    row = store.put(decision.propose(state, order, caller, _dependencies.now()))
+    return {"key": state.key, "case": state.cases, "verdict": row["verdict"], "proposed_by": row["by"]}
+
+
+def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
+    """Approve another person's verdict, and let FollowPayouts carry it out now, or within a minute.
+
+    Raises InvalidRequest, PayoutNotFound, ResolutionRefused, MalformedRow.
+    """
+    order = decision.parse_decision(body)
+    state = hints.state_of(_dependencies.store, order.key)
+    row = _approved_before(order) or _approve(state, order, caller)
+    told = {
+        "key": order.key,
+        "case": order.case,
+        "verdict": row["verdict"],
+        "approved_by": row["approved_by"],
+    }
+    try:
+        return told | {"payout": _look(state.key)}
+    except StartUnavailable as later:
+        return told | {"not_yet": str(later)}
+
+
+def _approved_before(order: Decision) -> Row | None:
+    """The same approval: after a lost answer, its case may be closed by now."""
+    row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
+    return row if row and row.get("verdict") == order.verdict else None
+
+
+def _approve(state: State, order: Decision, caller: Caller) -> Row:
+    store = _dependencies.store
+    first = store.read(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
+    return store.put(decision.approve(state, order, first, caller, _dependencies.now()))
+
+
+def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
+    """Look at a payout now, and return it. Raises InvalidRequest, PayoutNotFound, StartUnavailable."""
+    key = fields_of(body, ("key",))["key"]
+    hints.state_of(_dependencies.store, key)
+    return _look(key)
+
+
+def _look(key: str) -> dict[str, Any]:
+    """Raises StartUnavailable."""
+    if "FOLLOW_PAYOUTS" not in os.environ:
+        raise StartUnavailable("FollowPayouts: this function may not call it")
+    return functions.call("FOLLOW_PAYOUTS", {"key": key})
+
+
+def _found(name: object) -> Destination:
+    store, name = _dependencies.store, _name(name)
+    row = store.read(keys.destination(name))
+    if row is None:
+        raise DestinationRefused("destination: there is none with this id")
+    return Destination.from_rows(row, store.read(keys.destination_confirmed(name)))
+
+
+def _name(name: object) -> str:
+    if not (isinstance(name, str) and DESTINATION.fullmatch(name)):
+        raise InvalidRequest(f"id: must be a string that matches ^{DESTINATION.pattern}$")
+    return name
+
+
+def _where_on(take: Take) -> Take:
+    """Refuse an order where the room is off: TakeOrder knows all routes. Raises PayoutRefused."""
+
+    @wraps(take)
+    def taken(body: object, caller: Caller) -> dict[str, Any]:
+        _payouts.config()
+        return take(body, caller)
+
+    return taken
+
+
+_TAKES: dict[str, Take] = {
+    "add-payee": add_payee,
+    "confirm-payee": confirm_payee,
+    "freeze-payee": freeze_payee,
+    "propose-payout": propose_payout,
+    "approve-payout": approve_payout,
+    "ask-payout": ask_payout,
+}
+ORDERS = {route: (_where_on(take), None) for route, take in _TAKES.items()}

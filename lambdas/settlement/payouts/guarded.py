@@ -1,0 +1,67 @@
+"""A bank behind its circuit: an open circuit is known before a send is on record."""
+
+from settlement.http.circuit import BANK, HEALTH, payment
+from settlement.http.shared_circuit import Lease, Named, NotAdmitted, SharedCircuit
+from settlement.payouts.payout import State
+from settlement.payouts.port import Accepted, Bank, Found, Hint, NeverSeen, NotSendable, Refused, Unknown
+
+CIRCUIT = Named(name=BANK, metric="BankCircuitClockAhead")
+
+OPEN = "the circuit around the bank is open"
+NOT_ADMITTED = "the circuit around the bank has not admitted this send"
+
+
+class Guarded:
+    """For one thread. `request` takes the lease of the payout's next `submit`.
+
+    A probe that is not sent after all is replaced after the circuit's `recovery_seconds`.
+    """
+
+    def __init__(self, bank: Bank, circuit: SharedCircuit) -> None:
+        self.declared = bank.declared
+        self._bank, self._circuit = bank, circuit
+        self._admitted: tuple[str, Lease] | None = None
+
+    def request(self, state: State) -> bytes:
+        self._admitted = None
+        body = self._bank.request(state)  # before the circuit: a refusal must not take the lease of the probe
+        try:
+            self._admitted = (state.key, self._admit(state))
+        except NotAdmitted:
+            raise NotSendable(OPEN) from None
+        return body
+
+    def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
+        admitted, self._admitted = self._admitted, None
+        if admitted is None or admitted[0] != state.key:
+            return Unknown(NOT_ADMITTED)
+        answer = self._bank.submit(state, body)
+        self._note(admitted[1], answer)
+        return answer
+
+    def find(self, state: State) -> Found | NeverSeen | Unknown:
+        try:
+            lease = self._admit(state)
+        except NotAdmitted:
+            return Unknown(OPEN)
+        answer = self._bank.find(state)
+        self._note(lease, answer)
+        return answer
+
+    def parse_event(self, event: bytes) -> Hint:
+        return self._bank.parse_event(event)
+
+    def _admit(self, state: State) -> Lease:
+        """Admit a payout that was sent as a health check: it may have failed, and no other may be left.
+
+        Raises NotAdmitted.
+        """
+        name = payment(state.key)
+        lease = self._circuit.admit(HEALTH if state.is_sent else name)
+        return lease if lease.probe else Lease(name)
+
+    def _note(self, lease: Lease, answer: object) -> None:
+        if isinstance(answer, Unknown):
+            self._circuit.failed(lease)
+        else:
+            self._circuit.answered(lease)
