@@ -48,7 +48,7 @@ OPTIONAL = {
     ),
     "FollowPayouts": Handler(
         rows={
-            "GetItem": (PAYOUT, REFERENCE, CASE, DESTINATION, ENTRIES, BANK_LINE, CIRCUIT),
+            "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE, CIRCUIT),
             "Put": (ENTRIES, BANK_LINE),
             "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
             "PutItem": (CIRCUIT,),
@@ -73,20 +73,12 @@ _PROVING = ("ReservePayout", "ServePayouts", "FollowPayouts")
 _OF_MOVES = (
     *("destination", "request_hash", "reserved_at"),
     *("status", "said", "said_at", "decided", "trouble", "cases", "in_suspense", "asked_from", "gsi1pk"),
-    *(
-        "attempts",
-        "first_sent_at",
-        "sent_at",
-        "sent_sha256",
-        "paid_at",
-        "ended_at",
-        "debit_line",
-        "return_line",
-    ),
+    *("attempts", "first_sent_at", "sent_at", "sent_sha256", "paid_at", "ended_at"),
+    *("debit_line", "return_line"),
 )
 """Attributes of a payout that no event of the bank changes. Strangers call BankEvents."""
 
-_READER = {"BatchGetItem": (LISTED,), "Put": (LISTED,)}
+_READER = {"Put": (LISTED,)}
 """Rows of ReadStatements, which lists the lines that name a payout."""
 
 PAY_ROUTE, READ_ROUTE = "POST /payouts", "GET /payouts/{key}"
