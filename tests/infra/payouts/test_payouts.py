@@ -16,6 +16,7 @@ from tests.infra.payouts.stage import ON, PAYOUTS
 from tests.infra.stack import changed, each_stage_on_aws, granted_in
 from tests.infra.writes import named
 from tests.unit.payouts.rows import LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
+from tests.unit.payouts.vectors import DEBIT
 from tests.world.environment import NOW
 
 IN_TURN = changed("dev", **ON, row_keys=3, signing_key=2)
@@ -43,7 +44,13 @@ def moved() -> list[Write]:
             found += writes.move(before, after, step, NOW)
     before = STATES[Status.CONFIRMED]
     after = moves.after(before, Move.RETURN, NOW, trouble="closed", in_suspense=1)
-    return [*found, *writes.move(before, after, Move.RETURN, NOW, to_suspense=True)]
+    returned = STATES[Status.RETURNED]
+    noted = moves.counted(returned, NOW, debit_line=LINE)
+    return [
+        *found,
+        *writes.move(before, after, Move.RETURN, NOW, to_suspense=True),
+        *writes.note_line(returned, noted, DEBIT, NOW),
+    ]
 
 
 def hinted() -> list[Write]:
@@ -69,6 +76,19 @@ def test_a_payouts_function_may_write_the_rows_that_it_writes(function: str) -> 
     for write in WRITES[function]:
         row = write.parameters.get("Item") or write.parameters["Key"]
         assert any(fnmatchcase(row["pk"], one) for one in OPTIONAL[function].rows[write.action]), row["pk"]
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_a_payouts_function_writes_each_kind_of_row_that_it_may_write(function: str) -> None:
+    """In a transaction: the circuit's row is another writer's."""
+    rows = OPTIONAL[function].rows
+    keys = {
+        (one.action, (one.parameters.get("Item") or one.parameters["Key"])["pk"]) for one in WRITES[function]
+    }
+
+    for action in ("Put", "Update"):
+        for pattern in rows.get(action, ()):
+            assert any(found == action and fnmatchcase(key, pattern) for found, key in keys), pattern
 
 
 @pytest.mark.parametrize("function", OPTIONAL)

@@ -102,7 +102,7 @@ REFUSALS = {
         *("InsufficientFunds", "AccountNotFound", "AccountInLimbo", "AccountFrozen", "AccountClosed"),
         "CurrencyMismatch",
     },
-    "FollowPayouts": {"PayoutNotFound"},
+    "FollowPayouts": {"InvalidRequest", "PayoutNotFound"},
 }
 
 
