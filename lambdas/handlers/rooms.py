@@ -3,6 +3,7 @@
 To remove a room, remove its line. A room's parts are imported on first use, for a short cold start.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -105,9 +106,9 @@ def orders() -> dict[str, tuple[Take, str | None]]:
     return {route: taken for found in _brought("orders") for route, taken in found.items()}
 
 
-def listing(rooms: str) -> tuple[Callable[[Any], Write | None], ...]:
-    """The functions of these rooms that list a bank's line."""
-    return tuple(_brought("lists", rooms.split()))
+def listing() -> tuple[Callable[[Any], Write | None], ...]:
+    """The functions that list a bank's line, of the rooms that the stage wants lines for."""
+    return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
 
 
 def _brought(seam: str, rooms: Collection[str] | None = None) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from settlement.bank.statement import Line, Statement
 from settlement.core.model import money
 from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.timestamps import timestamp
+from settlement.payouts import booked as payouts
 from settlement.proof.watch import Watch, watched
 
 _FIRST_DAY = "2000-01-01"
@@ -58,7 +59,7 @@ def wanted(
 def compare(
     stack: Stack, paths: Sequence[str], wanted: Wanted, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Return the differences between statements and all deposits and withdrawals.
+    """Return the differences between statements and all deposits, withdrawals and payouts.
 
     Amounts are texts. Raises CommandFailed for a file that cannot be read whole.
     """
@@ -106,6 +107,8 @@ def _compared(
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
         record.add_orders(spool, ever(now), partial(watched, phase=ORDERS, watch=watch))
+        for moved in payouts.orders(stack.store, stack.config, unreadable.append):
+            spool.add_order(moved)
         statements = list(added(spool, watch, findings))
         verdict = judge(spool, statements, wanted.days, wanted.before, findings, wanted.currency)
         pairs = (

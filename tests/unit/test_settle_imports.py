@@ -65,7 +65,7 @@ EXCEPTIONS = {
 
 REACHES = {
     "alembic": {"settle.books.*"},
-    "boto3": {"settle.stack", "settle.door", "settle.local.kyc_provider", "settle.migrations.reach"},
+    "boto3": {"settle.stack", "settle.door", "settle.local.simulated", "settle.migrations.reach"},
     "jinja2": {"settle.reports.page.render"},
     "multiprocessing": {"settle.proof.segments"},
     "platformdirs": {"settle.local.state"},

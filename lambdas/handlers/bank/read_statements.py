@@ -1,6 +1,5 @@
 """Record the bank's statements from a prefix, and match their lines with people's orders."""
 
-import os
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +32,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
 
     def recorder() -> Recorder:
-        return Recorder(record, _dependencies.now(), in_time, rooms.listing(os.environ.get("LINES_FOR", "")))
+        return Recorder(record, _dependencies.now(), in_time, rooms.listing())
 
     def in_time() -> bool:
         return bool(context.get_remaining_time_in_millis() > RESERVED_MS)

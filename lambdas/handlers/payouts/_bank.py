@@ -1,33 +1,27 @@
 """The bank behind its circuit: one for each thread, as a connection serves one."""
 
-import json
 import os
 import threading
-from functools import cache
-from typing import Any
-
-from settlement.http.circuit import State, Thresholds
-from settlement.http.shared_circuit import SharedCircuit
-from settlement.payouts.guarded import CIRCUIT, Guarded
 
 from handlers import _dependencies
+from handlers.payouts import _payouts
+from settlement.core.ledger import keys
 from settlement.core.model.errors import KycUnavailable, StoreUnavailable
 from settlement.core.telemetry import count, gauge, logger
+from settlement.http.circuit import State, Thresholds
 from settlement.http.exchange import Exchanger
+from settlement.http.shared_circuit import SharedCircuit, from_row
 from settlement.kyc import shared_secrets
+from settlement.payouts.guarded import CIRCUIT, Guarded
 from settlement.payouts.over_http import OverHttp
 from settlement.payouts.port import Bank, Declared
 
 SECRET_CACHE_SECONDS = 60
 """How long a replaced token stays in use, while the bank still accepts it."""
 
+UNREADABLE = "BankSecretUnreadable"
+
 _own = threading.local()
-
-
-@cache
-def _config() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(os.environ["PAYOUTS"])
-    return found
 
 
 def bank() -> Bank:
@@ -41,35 +35,41 @@ def bank() -> Bank:
     return found
 
 
+def measure() -> None:
+    """Publish the circuit's level in each run: a change may be lost with the environment that made it."""
+    row = _dependencies.store.read(keys.circuit(CIRCUIT.name)) or {}
+    gauge("BankCircuit", int(from_row(row).state is not State.CLOSED))
+
+
+def _circuit() -> SharedCircuit:
+    thresholds = Thresholds(**_payouts.config()["breaker"])
+    return SharedCircuit(CIRCUIT, _dependencies.dynamodb, os.environ["TABLE_NAME"], thresholds, _changed)
+
+
 def _over_http(token: str) -> OverHttp:
-    told = _config()["bank"]
+    """All currencies of the stage: a payout is followed even if the limits no longer name its currency."""
+    told = _payouts.config()["bank"]
     exchanger = Exchanger(told["url"], told["connect_timeout_seconds"], told["read_timeout_seconds"])
     declared = Declared(
         name=told["name"],
         window_seconds=told["window_seconds"],
         refusals=frozenset(told["refusals"]),
     )
-    currencies = {code: _dependencies.config.currencies[code] for code in _config()["limits"]["payout"]}
-    return OverHttp(exchanger, declared, currencies, token)
-
-
-def _circuit() -> SharedCircuit:
-    thresholds = Thresholds(**_config()["breaker"])
-    return SharedCircuit(_dependencies.dynamodb, os.environ["TABLE_NAME"], thresholds, _changed, name=CIRCUIT)
+    return OverHttp(exchanger, declared, _dependencies.config.currencies, token)
 
 
 def _changed(state: State) -> None:
-    gauge("BankCircuit", int(state is not State.CLOSED))
-    logger.warning("circuit", circuit=CIRCUIT, state=state.value)
+    logger.warning("circuit", circuit=CIRCUIT.name, state=state.value)
 
 
 def _token() -> str:
+    secret_id = _payouts.config()["secret_id"]
     try:
-        secret = shared_secrets.read(_config()["secret_id"], cache_seconds=SECRET_CACHE_SECONDS)
-        token = secret.get("api_key")
-        if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
-            raise KycUnavailable("secret: api_key must be a string of printable ASCII")
-    except KycUnavailable as unusable:
+        secret = shared_secrets.read(secret_id, cache_seconds=SECRET_CACHE_SECONDS, metric=UNREADABLE)
+    except KycUnavailable as unreadable:
+        raise StoreUnavailable(f"bank: {unreadable}") from None
+    token = secret.get("api_key")
+    if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
         count("BankSecretUnreadable")
-        raise StoreUnavailable(f"bank: {unusable}") from None
+        raise StoreUnavailable("bank: secret: api_key must be a string of printable ASCII")
     return token

@@ -1,11 +1,12 @@
 """The bank's webhook: it brings the next look at a payout forward."""
 
-import os
+from datetime import datetime
 from typing import Any
 
 from handlers import _dependencies
 from handlers.kyc import _webhook
-from settlement.core.model.errors import InvalidRequest
+from handlers.payouts import _payouts
+from settlement.core.model.errors import InvalidRequest, KycUnavailable, StoreUnavailable
 from settlement.core.telemetry import about, observed
 from settlement.kyc import shared_secrets
 from settlement.kyc.webhook_signature import check_headers, verify
@@ -26,7 +27,7 @@ def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
     now, body = _dependencies.now(), _webhook.body_of(event)
     headers = _webhook.headers_of(event)
     check_headers(headers, now)
-    verify(headers, body, shared_secrets.signing_secrets(now, os.environ["BANK_SIGNING_SECRET"]), now)
+    _verify(headers, body, now)
     try:
         reference = over_http.parse_event(body).reference
     except MalformedEvent as malformed:
@@ -34,3 +35,14 @@ def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
     state = hints.bring_forward(_dependencies.store, reference, now)
     about(state.key)
     return {"reference": reference, "status": state.status.value}
+
+
+def _verify(headers: dict[str, str], body: bytes, now: datetime) -> None:
+    """Raises SignatureRefused; StoreUnavailable, after which the bank repeats the call."""
+    try:
+        secrets = shared_secrets.signing_secrets(
+            now, _payouts.signing_secret(), metric="BankSecretUnreadable"
+        )
+        verify(headers, body, secrets, now)
+    except KycUnavailable as unusable:  # of KYC, it would alarm others
+        raise StoreUnavailable(f"bank: {unusable}") from None

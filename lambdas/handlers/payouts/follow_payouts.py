@@ -22,6 +22,9 @@ from settlement.signing.stage import row_keys
 RESERVED_MS = 25_000
 """A look may ask the bank for 15 s, and write twice."""
 
+SHOWN_MAX = 64
+"""Characters of a key or identity: a forged row may have any."""
+
 
 @observed("follow")
 def handler(event: Any, context: Any) -> dict[str, Any]:
@@ -45,20 +48,23 @@ def _follower() -> Follower:
 
 def _run(context: Any) -> dict[str, int]:
     store, now = _dependencies.store, _dependencies.now()
-    _bank.bank()  # an unreadable token fails the run, and the alarm of the function's errors tells
+    _bank.bank()  # an unreadable token fails the run, which the function's alarm reports
 
     def within(act: Callable[[str], State | None]) -> Callable[[str], State | None]:
         return lambda subject: _isolated(act, subject, context)
 
-    lines = rounds.lines(store)
-    booked = _workers.each(within(lambda identity: _follower().book_listed(identity)), lines)
-    due, cases = list(rounds.due(store, now)), rounds.cases(store)
+    booked = _workers.each(
+        within(lambda identity: _follower().book_listed(identity)), map(_key, rounds.lines(store, now))
+    )
+    due, cases = rounds.due(store, now), rounds.cases(store)
     gauge("PayoutLookLate", rounds.late_seconds(due, now))
-    looks = _workers.each(within(lambda key: _follower().look(key)), map(_key, [*due, *cases]))
+    looked = map(_key, [*due, *rounds.turn(cases, now)])
+    looks = _workers.each(within(lambda key: _follower().look(key)), looked)
     states = [state for state in looks if state]
     gauge("PayoutCases", len(rounds.cases(store)))
-    gauge("PayoutLineFaults", rounds.faults(store))
+    gauge("PayoutLineFaults", len(rounds.faults(store)))
     gauge("PayoutUnknown", sum(rounds.is_long_unknown(state, now) for state in states))
+    _bank.measure()
     return {
         "lines": sum(state is not None for state in booked),
         "looked": len(states),
@@ -81,6 +87,6 @@ def _isolated(act: Callable[[str], State | None], subject: str, context: Any) ->
     except PayoutFenced:  # another caller has moved it
         return None
     except Exception as error:
-        logger.error("not followed", what=subject, error=type(error).__name__)
+        logger.error("not followed", what=subject[:SHOWN_MAX], error=type(error).__name__)
         count("PayoutNotFollowed")
         return None

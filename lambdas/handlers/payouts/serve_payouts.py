@@ -12,7 +12,7 @@ from settlement.core.model.errors import InvalidRequest, StartUnavailable
 from settlement.core.model.request import KEY
 from settlement.core.telemetry import about, count, logger, observed
 from settlement.payouts import hints, told
-from settlement.payouts.payout import State
+from settlement.payouts.payout import State, Status
 from settlement.payouts.reservation import parse_payout
 
 
@@ -31,7 +31,7 @@ def _accept(event: dict[str, Any]) -> Response:
     about(payout.key)
     state, is_replay = _payouts.reservations().reserve(payout)
     count("StepReplayed" if is_replay else "PayoutReserved")
-    if not state.is_sent:
+    if state.status is Status.RESERVED:
         _start(state.key)
     return _answer(state, 200 if is_replay else 202)
 

@@ -28,9 +28,10 @@ def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
         answer = _client.invoke(
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)
         )
+        payload = answer["Payload"].read()
     except (ClientError, BotoCoreError) as error:
         raise StartUnavailable(type(error).__name__) from None
-    content: dict[str, Any] = json.loads(answer["Payload"].read())
+    content: dict[str, Any] = json.loads(payload)
     if "FunctionError" in answer:
         raise StartUnavailable(str(content.get("errorType")))
     return content

@@ -20,19 +20,23 @@ _provider = SecretsProvider(
     )
 )
 
+UNREADABLE = "KycSecretUnreadable"
+"""Metric of the KYC provider's secrets, and of the checks'."""
+
 SIGNING_CACHE_SECONDS = 10
 """How long a signature by a new secret may still be refused."""
 
 _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 
 
-def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
+def signing_secrets(now: datetime, secret_id: str = "", *, metric: str = UNREADABLE) -> list[object]:
     """The current signing secret, and for a time the previous secret.
 
-    An empty `secret_id` means the provider's secrets. An unusable secret does not block the other. Raises
-    KycUnavailable if none is usable.
+    An empty `secret_id` means the provider's secrets. `metric` counts unusable secrets; one does not block
+    the other. Raises KycUnavailable if none is usable.
     """
-    secret = read(secret_id or os.environ["KYC_SIGNING_SECRET"], cache_seconds=SIGNING_CACHE_SECONDS)
+    name = secret_id or os.environ["KYC_SIGNING_SECRET"]
+    secret = read(name, cache_seconds=SIGNING_CACHE_SECONDS, metric=metric)
     active, fault = list[object](), None
     for name in ("current", "previous"):
         try:
@@ -43,20 +47,22 @@ def signing_secrets(now: datetime, secret_id: str = "") -> list[object]:
             logger.error("signing secret", unusable=name, reason=str(unusable))
             fault = unusable
     if fault:
-        count("KycSecretUnreadable")
+        count(metric)
     if not active:
-        raise fault or _unusable("current must be a signing secret")
+        raise fault or _unusable("current must be a signing secret", metric)
     return active
 
 
-def read(secret_id: str, *, cache_seconds: int, fresh: bool = False) -> dict[str, Any]:
+def read(
+    secret_id: str, *, cache_seconds: int, fresh: bool = False, metric: str = UNREADABLE
+) -> dict[str, Any]:
     try:
         secret = _provider.get(secret_id, max_age=cache_seconds, transform="json", force_fetch=fresh)
     except (GetParameterError, TransformParameterError) as error:
-        count("KycSecretUnreadable")
+        count(metric)
         raise KycUnavailable(f"secret: {type(error).__name__}") from None
     if not isinstance(secret, dict):
-        raise _unusable("must be a JSON object")
+        raise _unusable("must be a JSON object", metric)
     return secret
 
 
@@ -70,6 +76,6 @@ def _end_of_previous(secret: dict[str, Any]) -> datetime:
     return end
 
 
-def _unusable(reason: str) -> KycUnavailable:
-    count("KycSecretUnreadable")
+def _unusable(reason: str, metric: str) -> KycUnavailable:
+    count(metric)
     return KycUnavailable(f"secret: {reason}")

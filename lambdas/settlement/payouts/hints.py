@@ -32,8 +32,11 @@ def state_of(store: Store, key: str) -> State:
 
 
 def bring_forward(store: Store, reference: str, now: datetime) -> State:
-    """Raises PayoutNotFound, PayoutFenced, MalformedRow."""
-    key = key_of(store, reference)
+    """Find the payout by its reference in any case of letters, and look at it soon.
+
+    Raises PayoutNotFound, PayoutFenced, MalformedRow.
+    """
+    key = key_of(store, reference.upper())
     if key is None:
         raise PayoutNotFound("event: no payout has the reference that it names")
     state = state_of(store, key)

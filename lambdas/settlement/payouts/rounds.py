@@ -1,8 +1,9 @@
 """What is due at one time: lines to book, payouts to look at, and cases whose decision may be approved."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import itemgetter
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
@@ -10,38 +11,51 @@ from settlement.core.model.timestamps import seconds_since, timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.payouts.payout import State, Status
 
-LISTED_MAX, CASES_MAX = 2_000, 200
-"""Per run and index partition: more than one run can process, and more cases than people have."""
+LISTED_MAX, STUCK_MAX = 2_000, 10_000
+"""Listed per run and index partition: more than one run can process, and more than people can decide."""
+
+TURN = 200
+"""Cases, and refused lines, that a run looks at: all of them wait for persons, who look much later."""
+
+MINUTE_SECONDS = 60
 
 UNKNOWN_LONG = timedelta(hours=1)
 
 
-def lines(store: Store) -> list[str]:
-    """Identities of the lines to book, and of those that were refused."""
-    partitions = ((keys.PAYOUT_LINES, LISTED_MAX), (keys.PAYOUT_LINE_FAULTS, CASES_MAX))
-    return [keys.subject(one)[1] for name, most in partitions for one in _listed(store, name, most)]
+def lines(store: Store, now: datetime) -> list[Row]:
+    """Index keys of the lines to book, and of refused lines, which may be booked otherwise by now."""
+    new = store.listed(keys.PAYOUT_LINES, up_to=keys.END_OF_TIME, limit=LISTED_MAX)
+    return [*new, *turn(faults(store), now)]
 
 
-def faults(store: Store) -> int:
-    return sum(1 for _ in _listed(store, keys.PAYOUT_LINE_FAULTS, CASES_MAX))
+def faults(store: Store) -> list[Row]:
+    return _stuck(store, keys.PAYOUT_LINE_FAULTS)
 
 
-def due(store: Store, now: datetime) -> Iterator[Row]:
-    """Index keys of the payouts whose look is due, partition by partition, the latest look last."""
-    for shard in range(keys.PAYOUT_SHARDS):
-        partition = keys.payouts_partition(shard)
-        yield from store.listed(partition, up_to=timestamp(now), limit=LISTED_MAX)
+def turn(listed: list[Row], now: datetime) -> list[Row]:
+    """The part of a list that is this minute's: however long the list is, each of it gets its turn."""
+    if len(listed) <= TURN:
+        return listed
+    first = int(now.timestamp()) // MINUTE_SECONDS * TURN % len(listed)
+    return [*listed, *listed][first : first + TURN]
+
+
+def due(store: Store, now: datetime) -> list[Row]:
+    """Index keys of the payouts whose look is due, the longest overdue first in all partitions."""
+    partitions = map(keys.payouts_partition, range(keys.PAYOUT_SHARDS))
+    found = (store.listed(one, up_to=timestamp(now), limit=LISTED_MAX) for one in partitions)
+    return sorted(chain.from_iterable(found), key=itemgetter("gsi1sk"))
 
 
 def cases(store: Store) -> list[Row]:
-    return list(_listed(store, keys.PAYOUT_CASES, CASES_MAX))
+    return _stuck(store, keys.PAYOUT_CASES)
 
 
 def late_seconds(listed: list[Row], now: datetime) -> int:
     """How late the oldest due look is."""
     oldest = 0
     for one in listed:
-        with suppress(ValueError):  # a forged entry may have any text
+        with suppress(ValueError, TypeError):  # a forged entry may have any text, or a time without offset
             oldest = max(oldest, seconds_since(one["gsi1sk"], now))
     return oldest
 
@@ -51,5 +65,5 @@ def is_long_unknown(state: State, now: datetime) -> bool:
     return state.status is Status.UNKNOWN and since is not None and since < timestamp(now - UNKNOWN_LONG)
 
 
-def _listed(store: Store, partition: str, most: int) -> Iterator[Row]:
-    return store.listed(partition, up_to=keys.END_OF_TIME, limit=most)
+def _stuck(store: Store, partition: str) -> list[Row]:
+    return list(store.listed(partition, up_to=keys.END_OF_TIME, limit=STUCK_MAX))

@@ -152,9 +152,11 @@ def test_each_error_of_the_webhook_has_one_http_status() -> None:
     assert {error.__name__: status for error, status in _webhook.STATUSES.items()} == {
         "InvalidRequest": 400,
         "SignatureRefused": 401,
+        "PayoutNotFound": 404,
         "SettlementNotFound": 404,
         "DeadlineExceeded": 409,
         "IdempotencyConflict": 409,
+        "PayoutFenced": 409,
         "StepFenced": 409,
         "KycUnavailable": 503,
         "RowDamaged": 503,
