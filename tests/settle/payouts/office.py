@@ -29,12 +29,13 @@ IBAN, HOLDER = "DE89370400440532013000", "Ida Example"
 WIRE = {"key": KEY, "account": "alice", "amount": "48.20", "currency": "EUR", "destination": "flat-9"}
 PAYOUTS = {"limits": {"payout": {"EUR": 10_000}, "day": {"EUR": 20_000}, "rest_seconds": 0}}
 STUCK = "the bank has given no final answer"
+DECLARED = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset())
 
 
 @dataclass
 class Bank:
     found: Found | NeverSeen | Unknown = field(default_factory=lambda: Unknown("500"))
-    declared: Declared = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset())
+    declared: Declared = DECLARED
 
     def request(self, state: State) -> bytes:
         return state.payout.reference.encode()
@@ -120,7 +121,7 @@ class Office:
         for move in path:
             more = {Move.SEND: {"sent_sha256": "5c" * 32}, Move.STICK: {"trouble": STUCK}}.get(move, {})
             state = moves.after(state, move, NOW, **more)
-        state = moves.noted(state, NOW, **noted) if noted else state
+        state = moves.counted(state, NOW, **{"trouble": state.trouble} | noted) if noted else state
         self.desk.ledger.put(state.to_row())
         return state
 

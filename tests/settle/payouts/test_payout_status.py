@@ -308,7 +308,7 @@ def test_a_malformed_row_is_named_beside_the_good_ones(office: Office, command: 
         office.put(*path, key=key)
         office.put(*path, key=f"{key}x")
         office.alter(keys.payout(f"{key}x"), amount="much")
-        forged = office.row(key) | {"pk": f"SETTLEMENT#{key}", "sk": "SETTLEMENT"}
+        forged = office.row(key) | {"pk": f"SETTLEMENT#{key}f", "sk": "SETTLEMENT"}
         office.desk.ledger.put(forged)
     faulty(office, "1d" * 32)
     faulty(office, "2e" * 32, amount="much")
@@ -316,8 +316,12 @@ def test_a_malformed_row_is_named_beside_the_good_ones(office: Office, command: 
     office.desk.ledger.delete(keys.bank_line("3f" * 32))
 
     for options, good, bad in (
-        ((), "payout-good-000001", ("PAYOUT#payout-good-000001x", "SETTLEMENT#payout-good-000001")),
-        (("--cases",), "payout-case-000001", ("PAYOUT#payout-case-000001x", "SETTLEMENT#payout-case-000001")),
+        ((), "payout-good-000001", ("PAYOUT#payout-good-000001x", "SETTLEMENT#payout-good-000001f")),
+        (
+            ("--cases",),
+            "payout-case-000001",
+            ("PAYOUT#payout-case-000001x", "SETTLEMENT#payout-case-000001f"),
+        ),
         (("--lines",), "1d" * 32, (f"PAYOUT_LINE#{'2e' * 32}", f"PAYOUT_LINE#{'3f' * 32}")),
     ):
         code, out, err = command("payout", "list", *options, "--json")
