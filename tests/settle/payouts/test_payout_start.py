@@ -125,7 +125,7 @@ def test_nothing_is_sent_if_a_line_is_invalid(
     assert err.startswith(f"settle: {message}")
 
 
-def test_a_lost_answer_ends_the_command_and_a_repeat_is_a_replay(
+def test_after_a_lost_answer_a_repeated_command_is_a_replay(
     office: Office, command: Command, written: Written
 ) -> None:
     office.add_payee()
