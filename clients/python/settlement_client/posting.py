@@ -14,9 +14,9 @@ from settlement_client.request import Request
 
 
 def start(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Reading | None:
-    """Start a payment; return its outcome, or None if it is claimed and still in flight.
+    """Start a payment. Return its outcome, or None if it is claimed and still in flight.
 
-    Each try sends the same request; the last try comes when the time is over. Raises Refused, or Unknown.
+    Each try sends the same request. The last try comes when the time is over. Raises Refused or Unknown.
     """
     answer = answered(session, lambda: _call(url, request, wait), request.key, seconds)
     try:
@@ -28,7 +28,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 def answered(session: boto3.Session, call: Callable[[], AWSRequest], key: str, seconds: float) -> Answer:
     """Return an answer with status 200 or 202 to the call about `key`, which is made anew for each try.
 
-    AWS's refusal (403) of a try after a lost answer raises Unknown: the lost try may have paid.
+    After a lost answer, AWS may refuse the next try (403). This raises Unknown: the lost try may have paid.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:
@@ -52,7 +52,7 @@ def answered(session: boto3.Session, call: Callable[[], AWSRequest], key: str, s
 
 
 def _call(url: str, request: Request, wait: int) -> AWSRequest:
-    """Return an unsigned call: a signature is for one try."""
+    """Return an unsigned call: each try needs its own signature."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": request.key}
     if wait:
         headers["Prefer"] = f"wait={wait}"

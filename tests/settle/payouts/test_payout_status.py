@@ -189,9 +189,7 @@ def test_money_in_suspense_can_only_be_given_back(
     assert (only["verdict"], only["effect"]) == ("give-back", "48.20 EUR go from suspense to alice")
 
 
-def test_a_proposal_has_its_person_and_the_command_to_approve(
-    office: Office, command: Command
-) -> None:
+def test_a_proposal_has_its_person_and_the_command_to_approve(office: Office, command: Command) -> None:
     state = office.put(*IN_LIMBO)
     command("payout", "propose", KEY, "not-paid", "--reason", "the bank's letter")
 
