@@ -77,6 +77,7 @@ class Bank(Construct):
 
     def __init__(self, core: Core, function: lambda_.Function, every: int, settings: BankSettings) -> None:
         super().__init__(core.scope, "Bank")
+        self.reader = function
         journal = core.needed(Journal)
         self.bucket = s3.Bucket(
             self,

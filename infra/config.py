@@ -21,6 +21,9 @@ from .kyc_config import NOT_NAMED, KycSettings
 from .migration import MigrationSettings
 from .orders import OrdersSettings
 from .paging import PagingSettings
+from .payouts import PayoutsSettings
+from .payouts_config import NOT_NAMED as NO_BANK
+from .payouts_config import PayoutSettings
 from .proof import ProofSettings
 from .retention import RetentionSettings
 from .signing import SigningSettings
@@ -37,6 +40,7 @@ class Settings(
     SigningSettings,
     ProofSettings,
     BooksSettings,
+    PayoutsSettings,
     BankSettings,
     RetentionSettings,
     BackupSettings,
@@ -86,19 +90,67 @@ _EMBEDDED: Mapping[str, Any] = {
 }
 """Values for the embedded AWS: no parts that it lacks, and short times."""
 
+_WINDOW_SECONDS = 86_400
+_REFUSALS = ("account_closed", "account_unknown", "amount_over_limit", "currency_not_taken")
+"""What the simulated bank promises: how long it knows a key, and for what it never pays."""
+
+_LOCAL: Mapping[str, Any] = {
+    "statements_every_minutes": 15,
+    "payouts": PayoutSettings(
+        name="bank",
+        window_seconds=_WINDOW_SECONDS,
+        refusals=_REFUSALS,
+        payout={"EUR": "5000.00", "USD": "5000.00"},
+        day={"EUR": "20000.00", "USD": "20000.00"},
+    ),
+}
+
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
     """Return a profile without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 
-def embedded(settings: Settings, *, python: str, kyc_url: str) -> Settings:
-    """Return settings for the embedded AWS and the simulated KYC provider.
+def embedded(settings: Settings, *, python: str, kyc_url: str, bank_url: str | None = None) -> Settings:
+    """Return settings for the embedded AWS, the simulated KYC provider, and the simulated bank, if any.
 
     `python` runs the functions.
     """
     kyc = KycSettings(url=kyc_url, health_path="/health", failures=3, recovery_seconds=5)
-    return replace(settings, kyc=kyc, embedded_python=python, **_of_rooms(_EMBEDDED))
+    rooms = {
+        **_EMBEDDED,
+        "payouts": _simulated_bank(settings, bank_url),
+    }
+    return replace(settings, kyc=kyc, embedded_python=python, **_of_rooms(rooms))
+
+
+def _bank(settings: Settings) -> PayoutSettings | None:
+    found: PayoutSettings | None = getattr(settings, "payouts", None)
+    return found
+
+
+def _with_bank(settings: Settings, url: str) -> Settings:
+    if (bank := _bank(settings)) is None:
+        raise ValueError("bank_url: must be left out, as the stage pays nothing out")
+    return replace(settings, **_of_rooms({"payouts": replace(bank, url=url)}))
+
+
+def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | None:
+    """Return the payouts of a stage with its own limits. Without a simulated bank, it pays nothing out."""
+    found = _bank(settings)
+    if found is None or url is None:
+        return None
+    return replace(
+        found,
+        url=url,
+        window_seconds=_WINDOW_SECONDS,
+        refusals=_REFUSALS,
+        rest_seconds=0,
+        connect_timeout_seconds=1,
+        read_timeout_seconds=3,
+        failures=3,
+        recovery_seconds=5,
+    )
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
@@ -156,9 +208,11 @@ STAGES = {
                 fee_ceiling_basis_points=500,
                 highest_balances={"EUR": "1000000.00"},
                 ordered_events=True,
+                **_of_rooms(_LOCAL),
             ),
             python=sys.executable,
             kyc_url="http://127.0.0.1:8081",
+            bank_url="http://127.0.0.1:8082",
         ),
         Settings(stage="dev", currencies=("EUR", "JPY", "KWD", "USD"), **_of_rooms(_DEV)),
         Settings(
@@ -177,9 +231,9 @@ _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
 """The prefix keeps a misspelt `prod` from becoming a stage."""
 
 _GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
-"""Settings that CDK's context may name, besides `kyc_url`."""
+"""Settings that CDK's context may name, besides the addresses of the KYC provider and the bank."""
 
-CONTEXT = ("stage", "kyc_url", *_GIVEN)
+CONTEXT = ("stage", "kyc_url", "bank_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
@@ -215,10 +269,14 @@ def settings_of(context: Mapping[str, str | None]) -> Settings:
     settings = _personal(str(stage)) if is_personal(stage) else STAGES[str(stage)]
     if kyc_url := context.get("kyc_url"):
         settings = replace(settings, kyc=replace(settings.kyc, url=kyc_url))
+    if bank_url := context.get("bank_url"):
+        settings = _with_bank(settings, bank_url)
     for name in _GIVEN:
         if given := context.get(name):
             settings = replace(settings, **{name: given})  # type: ignore[arg-type]  # each of them is a text
     if settings.kyc.url == NOT_NAMED:
         raise ValueError("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
+    if (bank := _bank(settings)) and bank.url == NO_BANK:
+        raise ValueError("bank_url: name the bank's address; pass it as -c bank_url=https://<host>")
     settings.ensure_reaches_people()
     return settings

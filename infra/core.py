@@ -95,9 +95,7 @@ class Core:
 
     def let_call(self, caller: lambda_.Function, variable: str, name: str) -> None:
         """Let `caller` call the function `name`; the caller's environment `variable` gets the ARN."""
-        called = self.functions[name].function_arn
-        caller.add_environment(variable, called)
-        caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[called]))
+        let_call(caller, variable, self.functions[name])
 
     def let_ask_recovery(self, caller: lambda_.Function) -> None:
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
@@ -120,6 +118,13 @@ class Room:
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     widens: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
     orders: Mapping[str, str] = field(default_factory=dict)
+
+
+def let_call(caller: lambda_.Function, variable: str, called: lambda_.Function) -> None:
+    """As `Core.let_call`, for a function that not every stage has."""
+    arn = called.function_arn
+    caller.add_environment(variable, arn)
+    caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn]))
 
 
 def build_core(

@@ -107,10 +107,27 @@ class HttpApi(Construct):
 
 
 class SettlementsApi(HttpApi):
-    """The API to read, start and cancel settlements."""
+    """The API to read, start and cancel settlements. `read_calls`: what readers may call."""
+
+    def __init__(self, core: Core, settings: CoreSettings) -> None:
+        super().__init__(core, "Settlements", rate=settings.api_calls_per_second, settings=settings)
+        self.read_calls = [*READ_CALLS]
+        self._readers: iam.CfnManagedPolicy | None = None
+
+    def add_readers(self, description: str) -> str:
+        """Add the readers' policy; return its ARN."""
+        self._readers = self.policy("Reader", description, [self.arn(call) for call in self.read_calls])
+        return self._readers.ref
+
+    def let_readers(self, call: str) -> None:
+        """Let readers make one more call."""
+        self.read_calls.append(call)
+        if self._readers:
+            document = self._readers.policy_document
+            document["Statement"][0]["Resource"].append(self.arn(call))
+            self._readers.policy_document = document
 
 
 def api_of(core: Core, settings: CoreSettings) -> SettlementsApi:
     """Return the shared API, created for the first room that needs it."""
-    rate = settings.api_calls_per_second
-    return core.part(SettlementsApi) or SettlementsApi(core, "Settlements", rate=rate, settings=settings)
+    return core.part(SettlementsApi) or SettlementsApi(core, settings)

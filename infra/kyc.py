@@ -1,21 +1,18 @@
-import json
-import string
 from dataclasses import dataclass, field
 from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
-from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from .core import IN_LIMBO, Added, Core, Room
 from .grants import EVIDENCE, SETTLEMENT, Handler, allow
 from .kyc_config import SCREENS_BY_NAME, KycSettings
 from .pager import Pager
+from .shared_secrets import let_read, new_secret
 from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
@@ -72,10 +69,10 @@ class Kyc(Construct):
         super().__init__(core.scope, "Kyc")
         functions, pager = core.functions, core.pager
         verify, webhook = functions["VerifyKyc"], functions["KycDecided"]
-        self.credentials = self._secret("Credentials", {}, "api_key", settings)
-        _let_read(verify, self.credentials)
-        self.signing = self._secret("Signing", {"previous": None}, "current", settings)
-        _let_read(webhook, self.signing)
+        self.credentials = new_secret(self, "Credentials", {}, "api_key", settings)
+        let_read(verify, self.credentials)
+        self.signing = new_secret(self, "Signing", {"previous": None}, "current", settings)
+        let_read(webhook, self.signing)
         description = settings.kyc.to_json(
             secret_id=self.credentials.secret_arn, runbook=f"{settings.runbooks}/kyc-outage.md"
         )
@@ -116,30 +113,6 @@ class Kyc(Construct):
                 verify, input=scheduler.ScheduleTargetInput.from_object(HEALTH), retry_attempts=0
             ),
         )
-
-    def _secret(
-        self, construct_id: str, known: dict[str, None], generated: str, settings: KycRoomSettings
-    ) -> secretsmanager.ISecret:
-        secret = secretsmanager.CfnSecret(
-            self,
-            construct_id,
-            generate_secret_string=secretsmanager.CfnSecret.GenerateSecretStringProperty(
-                secret_string_template=json.dumps(known),
-                generate_string_key=generated,
-                exclude_characters=string.punctuation,  # a signing key must be base64
-                password_length=44,
-            ),
-        )
-        secret.apply_removal_policy(settings.removal_policy)
-        # Not its Ref, which is the ARN on AWS, but the name on the embedded AWS.
-        return secretsmanager.Secret.from_secret_complete_arn(self, f"{construct_id}Arn", secret.attr_id)
-
-
-def _let_read(function: lambda_.Function, secret: secretsmanager.ISecret) -> None:
-    """Let a function read a secret. CDK's own grant would also allow DescribeSecret."""
-    function.add_to_role_policy(
-        iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[secret.secret_arn])
-    )
 
 
 def _add_alarms(pager: Pager) -> None:

@@ -20,11 +20,11 @@ def build(core: Core, settings: CoreSettings) -> Added:
     api = api_of(core, settings)
     routes = {name: f"GET {path}" for name, path in READS.items()}
     api.open("", core.functions["ReadSettlements"], routes, "GET/*")
+    reader = api.add_readers("What a service may do that reads settlements, and does not pay")
     reads = [api.arn(call) for call in READ_CALLS]
-    reader = api.policy("Reader", "What a service may do that reads settlements, and does not pay", reads)
     return Added(
         part=api,
-        outputs={"SettlementsApiUrl": api.url, "ReaderPolicyArn": reader.ref},
+        outputs={"SettlementsApiUrl": api.url, "ReaderPolicyArn": reader},
         reads=[allow("Settlements", ["execute-api:Invoke"], reads)],
     )
 

@@ -16,6 +16,7 @@ from . import (
     migration,
     orders,
     paging,
+    payouts,
     people,
     proof,
     reading,
@@ -29,7 +30,7 @@ ROOMS: Sequence[Room] = tuple(
     room.ROOM
     for room in (
         *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, bank, signing),
-        *(retention, backup, migration, people, acceptance),
+        *(payouts, retention, backup, migration, people, acceptance),
     )
 )
 

@@ -18,7 +18,7 @@ from .checks import room as checks_room
 from .config import Settings, embedded
 from .core import Room, build_core, outputs_of
 from .dashboard import Dashboard
-from .http_api import READ_CALLS, START_CALLS
+from .http_api import START_CALLS
 from .rooms import ROOMS, handlers_of, orders_of
 
 EMBEDDED = "settlement-saga:embedded"
@@ -127,8 +127,8 @@ class SettlementSaga(Construct):
         self._grant_calls(grantee, START_CALLS)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Let a service read settlements and accounts by HTTP."""
-        self._grant_calls(grantee, READ_CALLS)
+        """Let a service read settlements and accounts by HTTP, and payouts if the stage has some."""
+        self._grant_calls(grantee, self._part("Settlements").read_calls)
 
     def grant_order(self, role: iam.IRole, kind: str) -> None:
         """Let people of a role read, and give the orders of their kind.

@@ -173,8 +173,11 @@ class CoreSettings(StageSettings):
         self._check_restored()
 
     def _check_amounts(self, name: str) -> None:
+        self._check_decimals(name, getattr(self, name))
+
+    def _check_decimals(self, name: str, amounts: Mapping[str, str]) -> None:
         exponents = self.exponents
-        for code, amount in getattr(self, name).items():
+        for code, amount in amounts.items():
             if code not in exponents:
                 raise ValueError(f"{name}: {code} is not among the stage's currencies and assets")
             decimals = rf"(\.[0-9]{{1,{exponents[code]}}})?" if exponents[code] else ""

@@ -12,8 +12,9 @@ from constructs import Construct
 from .core import Added, Core, Room
 from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
+from .table import DESTINATION, PAYOUT_CASE
 
-SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER})
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE})
 """As in `signing/signature.py`."""
 
 _KEYS_MAX = 20
@@ -65,6 +66,17 @@ class RowKeys(Construct):
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}
 
+    def give_all(self, function: lambda_.Function) -> None:
+        """Let a function sign rows, and prove rows of every key: the last of its keys signs."""
+        signing = self._texts[self._signing - 1]
+        keys = [*(one for one in self._texts if one != signing), signing]
+        self.give(function, {"ROW_KEYS": " ".join(keys)})
+
+    def give(self, function: lambda_.Function, environment: Mapping[str, str]) -> None:
+        for variable, keys in environment.items():
+            function.add_environment(variable, keys)
+        cast("lambda_.CfnFunction", function.node.default_child).kms_key_arn = self.encryption.key_arn
+
     def _secret(self, number: int, removal_policy: RemovalPolicy) -> secretsmanager.CfnSecret:
         secret = secretsmanager.CfnSecret(
             self,
@@ -85,11 +97,8 @@ def signing(handlers: Mapping[str, Handler]) -> list[str]:
 def build(core: Core, settings: SigningSettings) -> Added:
     part = RowKeys(core, settings)
     for name in {*signing(core.handlers), PROVING} & core.functions.keys():
-        for variable, keys in part.environment(name).items():
-            core.functions[name].add_environment(variable, keys)
-        function = cast("lambda_.CfnFunction", core.functions[name].node.default_child)
-        function.kms_key_arn = part.encryption.key_arn
-    return Added(outputs={"RowKeyArns": " ".join(part.arns)})
+        part.give(core.functions[name], part.environment(name))
+    return Added(part=part, outputs={"RowKeyArns": " ".join(part.arns)})
 
 
 ROOM = Room(build=build)

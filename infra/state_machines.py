@@ -24,6 +24,9 @@ START = "arn:aws:states:::states:startExecution"
 START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 """Integration that waits for the started execution. Express machines do not support it."""
 
+_TRACED_AS = {"compensation": "reversal", "pay_out": "payout"}
+"""Part of a sampling rule's name. The settlement machines are named by their types."""
+
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 """AWS's rule that notifies Step Functions when an awaited execution ends."""
 
@@ -97,7 +100,7 @@ class Machine(sfn.StateMachine):
             tracing_enabled=True,
         )
         if not settings.is_embedded:
-            self._sample("reversal" if definition == "compensation" else machine_type.value.lower(), settings)
+            self._sample(_TRACED_AS.get(definition, machine_type.value.lower()), settings)
         # Any version: after a deployment, an execution in flight still calls its definition's version.
         versions = ":*" if qualified else ""
         self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])

@@ -23,6 +23,11 @@ IMMUTABLE_ATTRIBUTES = (
 )
 """Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
 
+PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
+
+BANK_ACCOUNT = ("iban", "holder")
+"""Immutable attributes of payouts and destinations."""
+
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
 """Writes of a transaction, and their IAM actions."""
 
@@ -111,18 +116,8 @@ class SettlementTable(Construct):
         `actions` maps actions to patterns of partition keys. `Put` and `Update` are granted only inside a
         transaction. No write may name an `untouched` attribute.
         """
+        self.grant_rows(function, actions)
         statements = [
-            *(
-                iam.PolicyStatement(
-                    actions=[f"dynamodb:{IN_A_TRANSACTION.get(action, action)}"],
-                    resources=[self.table.table_arn],
-                    conditions={
-                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)},
-                        **(_ENCLOSED if action in IN_A_TRANSACTION else {}),
-                    },
-                )
-                for action, rows in actions.items()
-            ),
             iam.PolicyStatement(
                 actions=[
                     "kms:Decrypt",
@@ -140,7 +135,7 @@ class SettlementTable(Construct):
                 effect=iam.Effect.DENY,
                 actions=["dynamodb:UpdateItem"],
                 resources=[self.table.table_arn],
-                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": list(IMMUTABLE_ATTRIBUTES)}},
+                conditions={"ForAnyValue:StringEquals": {"dynamodb:Attributes": immutable(actions)}},
             ),
         ]
         if untouched and actions.keys() & {"PutItem", "UpdateItem", *IN_A_TRANSACTION}:
@@ -154,6 +149,26 @@ class SettlementTable(Construct):
             ]
         for statement in statements:
             function.add_to_role_policy(statement)
+
+    def grant_rows(self, function: lambda_.Function, actions: Mapping[str, Sequence[str]]) -> None:
+        """Grant rows as `grant` does, which alone denies attributes."""
+        for action, rows in actions.items():
+            function.add_to_role_policy(
+                iam.PolicyStatement(
+                    actions=[f"dynamodb:{IN_A_TRANSACTION.get(action, action)}"],
+                    resources=[self.table.table_arn],
+                    conditions={
+                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)},
+                        **(_ENCLOSED if action in IN_A_TRANSACTION else {}),
+                    },
+                )
+            )
+
+
+def immutable(actions: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the attributes that no update of these rows may name."""
+    updated = {row for action in ("Update", "UpdateItem") for row in actions.get(action, ())}
+    return [*IMMUTABLE_ATTRIBUTES, *(BANK_ACCOUNT if updated & {PAYOUT, DESTINATION} else ())]
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -19,6 +19,7 @@ from infra.config import Settings, settings_of
 from infra.delivery import Delivery
 from infra.kyc_config import KycSettings
 from infra.layouts import LAYOUTS
+from infra.payouts_config import PayoutSettings
 from infra.settlement_stack import SettlementStack
 
 PROJECT = Path(__file__).parents[1]
@@ -63,6 +64,14 @@ ON: Mapping[str, Any] = {
     "journal_lock_days": 3_653,
     "books_every_minutes": 1,
     "statements_every_minutes": 60,
+    "payouts": PayoutSettings(
+        url="https://payments.bank.example.com/v1",
+        name="bank-of-the-stage",
+        window_seconds=86_400,
+        refusals=("account_closed", "account_unknown", "amount_over_limit", "currency_not_taken"),
+        payout=dict.fromkeys(("EUR", "JPY", "KWD", "USD"), "5000"),
+        day=dict.fromkeys(("EUR", "JPY", "KWD", "USD"), "20000"),
+    ),
     "statement_accounts": r"ACC-(?P<account>[a-z0-9-]+)",
     "retention_days": 800,
     "shortest_retention_days": 400,

@@ -36,7 +36,8 @@ def bootstrap(running: Running) -> None:
 def deploy(running: Running, sources: str) -> Running:
     """Deploy the app, with digest `sources`; return the record with outputs."""
     outputs_file = state.SCRATCH / "outputs.json"
-    context = ("-c", "stage=local", "-c", f"kyc_url={running.kyc_url}")
+    urls = ("-c", f"kyc_url={running.kyc_url}", "-c", f"bank_url={running.bank_url}")
+    context = ("-c", "stage=local", *urls)
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
     output = ("-o", str(state.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
     _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)

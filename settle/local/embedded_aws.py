@@ -3,9 +3,20 @@
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, kyc_provider, ports, postgresql, presence, processes, record, state
+from settle.local import (
+    bank_provider,
+    deployment,
+    kyc_provider,
+    ports,
+    postgresql,
+    presence,
+    processes,
+    record,
+    state,
+)
 from settle.local.endings import undoable
 from settle.local.lock import locked
 from settle.local.record import Running
@@ -36,6 +47,8 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             started = _start(report, port or ports.free_port())
             report("bootstrapping it for the CDK")
             deployment.bootstrap(started)
+        if not started.bank_port:  # an earlier release's, which is deployed anew
+            started = replace(started, bank_port=ports.free_port())
         sources = deployment.digest()
         if started.sources != sources:
             report(f"deploying {record.STACK_NAME}")
@@ -47,6 +60,12 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
         kyc_provider.share_secrets(started)
+        if not bank_provider.runs():
+            _ensure_free(started.bank_port, "run `settle local down`, then `settle local up`")
+            unless_done.callback(processes.stop, processes.BANK_SIMULATOR)
+            report(f"starting the simulated bank on {started.bank_url}")
+            bank_provider.start(started)
+        bank_provider.share_secrets(started)
         if ledger and not postgresql.runs():
             unless_done.callback(processes.stop, processes.POSTGRESQL, processes.FOLLOWER)
             report("starting PostgreSQL, for finance's books")
@@ -79,7 +98,8 @@ def _start(report: Report, port: int) -> Running:
         "S3_DATA_DIR": str(state.SCRATCH / "s3"),
     }
     pid = processes.start("ministack", log="log", variables=variables)
-    started = Running(pid, port, ports.free_port())
+    kyc_port, bank_port = ports.free_ports(2)
+    started = Running(pid, port, kyc_port, bank_port)
     state.write(started)
     if not presence.answers_in_time(started, START_SECONDS_MAX):
         log_tail = (state.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")

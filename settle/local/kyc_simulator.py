@@ -8,13 +8,10 @@ import argparse
 import json
 import threading
 import time
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
-import urllib3
-from standardwebhooks.webhooks import Webhook
-
+from settle.local.json_handler import JsonHandler
 from settle.local.kyc_behaviour import (
     ERROR_STATUSES,
     REVIEW_VERDICTS,
@@ -26,20 +23,15 @@ from settle.local.kyc_behaviour import (
     schema,
     verification_of,
 )
+from settle.local.signed_webhook import deliver
 
-BODY_BYTES_MAX = 65_536
 HANG_SECONDS = 60
 """Time before a hanging connection closes without an answer."""
 
 WEBHOOK_SECONDS_MAX = 60
 
-_FINAL = (200, 400, 404, 409)
-"""Statuses after which the webhook is not called again."""
 
-
-class Provider(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are sent apart
+class Provider(JsonHandler):
     server: "Server"
 
     def do_POST(self) -> None:
@@ -86,9 +78,6 @@ class Provider(BaseHTTPRequestHandler):
         if name.startswith("do_"):
             return lambda: self._error(405, "MethodNotAllowed", "POST only", Allow="POST")
         raise AttributeError(name)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing: requests carry personal data."""
 
     def _tell_health(self, behaviour: Behaviour) -> None:
         if not self._misbehave(behaviour):
@@ -190,31 +179,6 @@ class Provider(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _body(self) -> bytes | None:
-        length = self.headers.get("Content-Length", "0")
-        chunked = "Transfer-Encoding" in self.headers
-        if chunked or not (length.isascii() and length.isdecimal() and int(length) <= BODY_BYTES_MAX):
-            self.close_connection = True
-            self._error(
-                400, "InvalidRequest", f"body: must be at most {BODY_BYTES_MAX} bytes, with its length"
-            )
-            return None
-        return self.rfile.read(int(length))
-
-    def _error(self, status: int, error: str, message: str, **headers: str) -> None:
-        self._answer(status, {"error": error, "message": message}, **headers)
-
-    def _answer(self, status: int, content: dict[str, Any], **headers: str) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
@@ -239,28 +203,8 @@ class Server(ThreadingHTTPServer):
                 "reason": "a person has looked at it",
             }
         )
-        give_up_at = time.monotonic() + WEBHOOK_SECONDS_MAX
-        while True:
-            status, answer = self._send(event or f"evt_{reference_of(key)}", body)
-            if status in _FINAL or time.monotonic() > give_up_at:
-                return {"http_status": status, "answer": answer}
-            time.sleep(0.5)
-
-    def _send(self, event: str, body: str) -> tuple[int, Any]:
-        now = datetime.now(UTC)
-        headers = {
-            "Content-Type": "application/json",
-            "webhook-id": event,
-            "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": Webhook(self.state.signing_secret).sign(event, now, body),
-        }
-        try:
-            answer = urllib3.request(
-                "POST", self.state.webhook_url, body=body, headers=headers, timeout=WEBHOOK_SECONDS_MAX
-            )
-        except urllib3.exceptions.HTTPError as error:
-            return 599, type(error).__name__
-        return answer.status, answer.data.decode(errors="replace")
+        status, answer = deliver(self.state, event or f"evt_{reference_of(key)}", body, WEBHOOK_SECONDS_MAX)
+        return {"http_status": status, "answer": answer}
 
 
 def main() -> None:

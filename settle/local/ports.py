@@ -1,11 +1,18 @@
 import socket
+from contextlib import ExitStack
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
+
+
+def free_ports(number: int) -> list[int]:
+    """Return different ports."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def is_taken(port: int) -> bool:

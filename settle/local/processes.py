@@ -12,14 +12,14 @@ import psutil
 from settle.local import record, state
 
 STOP_SECONDS_MAX = 10
-KYC_SIMULATOR = "settle.local.kyc_simulator"
+KYC_SIMULATOR, BANK_SIMULATOR = "settle.local.kyc_simulator", "settle.local.bank_simulator"
 POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
 """Known by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
 
-_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
+_PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, BANK_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 
 
 def environment() -> dict[str, str]:

@@ -29,6 +29,7 @@ class Running:
     pid: int
     port: int
     kyc_port: int
+    bank_port: int = 0
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
     ledger_url: str = ""
@@ -43,6 +44,10 @@ class Running:
         return f"http://127.0.0.1:{self.kyc_port}"
 
     @property
+    def bank_url(self) -> str:
+        return f"http://127.0.0.1:{self.bank_port}"
+
+    @property
     def webhook_url(self) -> str:
         """The webhook's local address; the outputs have AWS's address."""
         return reached_at(self.outputs["KycWebhookUrl"], self.endpoint_url)
@@ -52,6 +57,7 @@ class Running:
             "endpoint_url": self.endpoint_url,
             "region": REGION,
             "kyc_url": self.kyc_url,
+            "bank_url": self.bank_url,
             "outputs": self.outputs,
         }
 

@@ -14,7 +14,12 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Return raw requests: the file if it is one JSON value, else each line.
+    """Return raw requests, as `numbered` does."""
+    return list(numbered(file).values())
+
+
+def numbered(file: str) -> dict[int, str]:
+    """Return raw requests by line number: the file if it is one JSON value, else each line.
 
     `-` reads standard input. Raises CommandFailed.
     """
@@ -30,7 +35,7 @@ def read_requests(file: str) -> list[str]:
             key_of(request)
         except CommandFailed as failure:
             raise CommandFailed(failure.code, f"line {number}: {failure}; nothing was sent") from failure
-    return list(requests.values())
+    return requests
 
 
 def _text(file: str) -> str:

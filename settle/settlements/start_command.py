@@ -3,6 +3,7 @@ from typing import Annotated
 
 import typer
 
+from settle.commands.in_turn import Answered, in_turn
 from settle.commands.options import AsJson, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
@@ -68,17 +69,10 @@ def start(
                 sent.append(send(target, request))
                 console.note(f"{sent[-1]}: sent to the start queue")
         raise typer.Exit(Exit.IN_FLIGHT)
-    codes: list[Exit] = []
-    is_written, answered = True, "requests are answered"
-    with console.counted(codes, len(requests), answered):
-        for request in requests:
-            ended = start_one(target, machine, request)
-            codes.append(start_code(ended))
-            show = partial(settlement_output.started, ended.describe(), as_json)
-            is_written = is_written and console.is_written(show)
-            if not is_written:
-                console.note(f"{ended.key}: {ended.status}")
-    if not is_written:
-        console.note(f"settle: {len(codes)} of {len(requests)} {answered}")
-        codes.append(Exit.FAILED)
-    raise typer.Exit(max(codes, key=lambda code: code.gravity))
+
+    def answer(request: str) -> Answered:
+        ended = start_one(target, machine, request)
+        show = partial(settlement_output.started, ended.describe(), as_json)
+        return Answered(start_code(ended), f"{ended.key}: {ended.status}", show)
+
+    in_turn(requests, answer, "requests are answered")

@@ -176,7 +176,8 @@ def test_a_foreign_process_with_the_recorded_id_is_never_killed(
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts, is_recorded: bool) -> None:
     """Even if the server was killed before it was recorded, or its functions were left behind."""
-    programs = ("ministack", "awslambdaric", "settle.local.kyc_simulator")
+    simulators = ("settle.local.kyc_simulator", "settle.local.bank_simulator")
+    programs = ("ministack", "awslambdaric", *simulators)
     processes = [starts(program) for program in programs]
     if is_recorded:
         write(recorded(processes[0]))

@@ -20,7 +20,7 @@ NEEDED, IDLE = needed(), idle()
 of_the_whole = pytest.mark.skipif(bool(weakened.GONE), reason="the stories of a deleted room are gone")
 
 
-BY_THE_BANK = {f"record.{one}" for one in ("line", "match", "statement", "file")}
+BY_THE_BANK = {f"record.{one}" for one in ("line", "match", "match_line", "statement", "file")}
 BY_THE_BANK |= {"booking.propose", "booking.approve"}
 """Writes beside settlements: tests/simulation/bank and tests/handlers/bank try them without conditions."""
 
@@ -31,6 +31,8 @@ BY_PAYOUTS = {
     f"writes.{one}" for one in ("reserve", "_use", "_count_day", "_debit", "_credit", "_entry", "_change")
 }
 BY_PAYOUTS |= {f"destination.{one}" for one in ("add", "confirm", "freeze")}
+BY_PAYOUTS |= {f"decision.{one}" for one in ("propose", "approve")}
+BY_PAYOUTS |= {f"lines.{one}" for one in ("listed", "booked", "refused")}
 """A payout has lives and planted bugs of its own: tests/simulation/payouts."""
 
 

@@ -62,7 +62,7 @@ PURE_MODULES = {
     "merchants": ("order", "sweep", "sweeps"),
     "orders": ("approval", "partial_reversal", "parts", "proposal", "proposals", "requests"),
     "paging": ("page",),
-    "payouts": ("decision", "destination", "iban", "moves", "payout", "policy", "port", "writes"),
+    "payouts": ("decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "writes"),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
         *("sealed", "sealed_expired", "sealed_freezes", "sequence", "settlement_row", "values", "watch"),

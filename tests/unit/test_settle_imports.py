@@ -42,6 +42,9 @@ NAMED = {
     "settle.orders.proposing": "actions",
     "settle.orders.resolution": "actions",
     "settle.orders.reversal": "actions",
+    "settle.payouts.deciding": "actions",
+    "settle.payouts.payee_orders": "actions",
+    "settle.payouts.paying": "actions",
     "settle.settlements.recovery": "actions",
     "settle.settlements.start": "actions",
 }
@@ -62,7 +65,7 @@ EXCEPTIONS = {
 
 REACHES = {
     "alembic": {"settle.books.*"},
-    "boto3": {"settle.stack", "settle.door", "settle.local.kyc_provider", "settle.migrations.reach"},
+    "boto3": {"settle.stack", "settle.door", "settle.local.simulated", "settle.migrations.reach"},
     "jinja2": {"settle.reports.page.render"},
     "multiprocessing": {"settle.proof.segments"},
     "platformdirs": {"settle.local.state"},

@@ -15,13 +15,14 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write, put
 from settlement.core.model.errors import InvalidRequest, ResolutionRefused, SettlementError
 from settlement.core.model.orders import CASES_MAX, fields_of, one_line
-from settlement.core.model.request import KEY
+from settlement.core.model.request import ACCOUNT
 from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
 from settlement.payouts.payout import CLOSE, State, Status, Word
 
 _FIELDS = ("key", "case", "digest", "verdict", "reason")
+_OPTIONAL = ("contradicts", "account")
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -49,7 +50,8 @@ AGAINST = {
 class Decision:
     """`digest`: of the payout as shown.
 
-    `contradicts`: the person knowingly contradicts the bank.
+    `contradicts`: the person knowingly contradicts the bank. `account`: the customer's other account, which
+    gets the money back.
     """
 
     key: str
@@ -58,11 +60,12 @@ class Decision:
     verdict: Verdict
     reason: str
     contradicts: bool = False
+    account: str | None = None
 
 
 def parse_decision(raw: object) -> Decision:
     """Raises InvalidRequest."""
-    content = fields_of(raw, (*_FIELDS, "contradicts"), optional=("contradicts",))
+    content = fields_of(raw, (*_FIELDS, *_OPTIONAL), optional=_OPTIONAL)
     case, verdict, contradicts = content["case"], content["verdict"], content.get("contradicts", False)
     if type(case) is not int or not 1 <= case <= CASES_MAX:
         raise InvalidRequest("case: must be the number of the case")
@@ -70,10 +73,13 @@ def parse_decision(raw: object) -> Decision:
         raise InvalidRequest(f"verdict: must be one of {', '.join(Verdict)}")
     if type(contradicts) is not bool:
         raise InvalidRequest("contradicts: must be true or false")
-    if not (isinstance(content["key"], str) and KEY.fullmatch(content["key"])):
-        raise InvalidRequest(f"key: must be a string that matches ^{KEY.pattern}$")
     if not (isinstance(content["digest"], str) and _DIGEST.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the payout, as it was shown")
+    if "account" in content and verdict != Verdict.GIVE_BACK:
+        raise InvalidRequest(f"account: must be left out, unless the verdict is {Verdict.GIVE_BACK}")
+    account = content.get("account")
+    if not (account is None or (isinstance(account, str) and ACCOUNT.fullmatch(account))):
+        raise InvalidRequest(f"account: must be a string that matches ^{ACCOUNT.pattern}$")
     return Decision(
         key=content["key"],
         case=case,
@@ -81,7 +87,11 @@ def parse_decision(raw: object) -> Decision:
         verdict=Verdict(verdict),
         reason=one_line(content["reason"], "reason"),
         contradicts=contradicts,
+        account=account,
     )
+
+
+_KEPT = ("verdict", "digest", "reason", "by", "account")
 
 
 def verdicts(state: State) -> tuple[Verdict, ...]:
@@ -104,10 +114,13 @@ def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Wri
     _ensure_fits(state, order)
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        return AlreadyApplied(found)
+        if found.get("account") == order.account:
+            return AlreadyApplied(found)
+        return ResolutionRefused(f"account: {found.get('account')} is proposed already")
 
     row = {
         **keys.payout_proposed(state.key, order.case, order.digest, order.verdict),
+        **({} if order.account is None else {"account": order.account}),
         "verdict": order.verdict.value,
         "digest": order.digest,
         "reason": order.reason,
@@ -124,6 +137,10 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
     if first is None:
         raise ResolutionRefused(f"verdict: nobody has proposed {order.verdict} of what you were shown")
     proposal = texts_of(first)
+    if (proposal["verdict"], proposal["digest"]) != (order.verdict, order.digest):
+        raise MalformedRow(f"{subject_of(first)}: is no proposal of this verdict")
+    if proposal.get("account") != order.account:
+        raise ResolutionRefused(f"account: {proposal.get('account')} is proposed")
     if person_of(proposal["by"]) == caller.person:
         raise ResolutionRefused("by: who proposed a verdict does not approve it")
 
@@ -134,7 +151,7 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
 
     row = {
         **keys.payout_approved(state.key, order.case, order.digest),
-        **{name: proposal[name] for name in ("verdict", "digest", "reason", "by")},
+        **{name: proposal[name] for name in _KEPT if name in proposal},
         "approved_by": caller.by,
         "approved_reason": order.reason,
         "posted_at": timestamp(now),
@@ -151,7 +168,7 @@ def approved(state: State, row: Row) -> tuple[Verdict, dict[str, str]]:
         raise MalformedRow(f"{subject_of(row)}: approved_by must be another person")
     if told["digest"] != state.digest or told["verdict"] not in verdicts(state):
         raise MalformedRow(f"{subject_of(row)}: is no decision about this case")
-    kept = {name: told[name] for name in ("verdict", "digest", "reason", "by")}
+    kept = {name: told[name] for name in _KEPT if name in told}
     return Verdict(told["verdict"]), kept | {
         "case": str(state.cases),
         "approved_by": by,
@@ -163,6 +180,7 @@ def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """The texts of a proposal or an approval. Raises MalformedRow."""
     row = sound(row)
     found = {name: row[name] for name in ("verdict", "digest", "reason", "by", "posted_at")}
+    found |= {"account": row["account"]} if "account" in row else {}
     if not all(isinstance(text, str) for text in found.values()):
         raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(found))} must be texts")
     return found

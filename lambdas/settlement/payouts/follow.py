@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,8 +16,10 @@ from settlement.core.model.errors import (
     AccountFrozen,
     AccountNotFound,
     CurrencyMismatch,
+    DestinationRefused,
     LineRefused,
 )
+from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.payouts import decision, hints, lines, moves, policy, writes
@@ -81,7 +82,7 @@ class Follower:
                 return self._move(state, Move.STICK, trouble=state.detail or NEVER_SENT)
             case Act.OPEN_CASE:
                 trouble = NO_RETURN if state.status is Status.RETURNED else NO_DEBIT
-                return self._note(state, moves.noted(state, self.now(), trouble=trouble), "case")
+                return self._note(state, moves.counted(state, self.now(), trouble=trouble), "case")
             case Act.WAIT:
                 return self._wait(state)
 
@@ -99,7 +100,7 @@ class Follower:
             raise LineRefused("line: it names several payouts")
         state, line = self.state(found.pop()), recorded.line
         if line.identity in (state.debit_line, state.return_line):
-            return state
+            return self._finish(state, line)
         if (line.amount, line.currency) != (state.payout.amount, state.payout.currency):
             raise LineRefused(f"line: its amount is not that of {state.key}")
         if not state.is_sent:
@@ -138,16 +139,18 @@ class Follower:
         row = self.store.read(keys.payout_approved(state.key, state.cases, state.digest))
         if row is None:
             return state
+        if not self.is_proven(row):
+            raise MalformedRow(f"{row['pk']}: an approval has no valid signature")
         verdict, decided = decision.approved(state, row)
         if state.is_sent and verdict in decision.AGAINST:
             heard = self._heard(state)
             if (word := heard.get("said", state.said)) is not state.said:
                 trouble = f"the bank says {word} since two persons decided {verdict}"
-                return self._note(state, moves.noted(state, self.now(), trouble=trouble, **heard), "case")
+                return self._note(state, moves.counted(state, self.now(), trouble=trouble, **heard), "case")
         if move := _DECIDED.get((state.status, verdict)):
             return self._move(state, move, decided=decided)
         asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
-        return self._note(state, moves.ended(state, self.now(), decided=decided, **asked), "case")
+        return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 
     # Looks
 
@@ -159,7 +162,13 @@ class Follower:
         digest = hashlib.sha256(body).hexdigest()
         if why := self._barred(state, digest):
             return self._unsent(state, why)
-        sending = self._move(state, Move.SEND, sent_sha256=digest)
+        try:
+            sending = self._move(state, Move.SEND, sent_sha256=digest)
+        except DestinationRefused:
+            return self._unsent(state, FROZEN)
+        return self._submit(sending, body)
+
+    def _submit(self, sending: State, body: bytes) -> State:
         if not policy.may_submit(sending, self.now()):
             return sending
         answer = self.bank.submit(sending, body)
@@ -174,15 +183,12 @@ class Follower:
     def _barred(self, state: State, digest: str) -> str | None:
         """Why this payout must not be sent.
 
-        Somebody froze its destination, its bank account is none that was reserved, or its request has other
-        bytes than were sent before.
+        Its request has other bytes than were sent before, or its bank account is not the one that was
+        reserved.
         """
         payout = state.payout
         if state.sent_sha256 not in (None, digest):
             return OTHER_BYTES
-        destination = self.store.read(keys.destination(payout.destination))
-        if destination is None or "frozen_at" in destination:
-            return FROZEN
         place = keys.entry(payout.account, state.reserved_at, payout.key, f"payout-{writes.RESERVE}")
         entry = self.store.read(place)
         if entry is None or not self._is_of(entry, state) or not self.is_proven(entry):
@@ -244,8 +250,8 @@ class Follower:
             case Status.PAID:
                 return self._move(state, Move.CONFIRM, line=line, debit_line=line.identity)
             case _:
-                paid = self._move(state, Move.PAY)
-                return self._move(paid, Move.CONFIRM, line=line, debit_line=line.identity)
+                paid = self._move(state, Move.PAY, line=line, debit_line=line.identity)
+                return self._finish(paid, line)
 
     def _return(self, state: State, line: BankLine) -> State:
         if state.return_line is not None:
@@ -260,14 +266,23 @@ class Follower:
             case Status.PAID | Status.CONFIRMED:
                 return self._move(state, Move.RETURN, line=line, return_line=line.identity)
             case _:  # what comes back has left
-                paid = self._move(state, Move.PAY)
-                return self._move(paid, Move.RETURN, line=line, return_line=line.identity)
+                paid = self._move(state, Move.PAY, line=line, return_line=line.identity)
+                return self._finish(paid, line)
+
+    def _finish(self, state: State, line: BankLine) -> State:
+        """Make a line's second move: its first one has claimed the line, and a caller may die in between."""
+        if state.status is Status.PAID and line.identity == state.debit_line:
+            return self._move(state, Move.CONFIRM)
+        if state.status in (Status.PAID, Status.CONFIRMED) and line.identity == state.return_line:
+            return self._move(state, Move.RETURN)
+        return state
 
     def _commit_line(self, state: State, line: BankLine, **noted: str) -> State:
         now = self.now()
-        after = moves.noted(state, now, **noted)
-        if state.trouble == NO_RETURN and after.is_at_rest:
-            after = replace(after, trouble=None, listed_at=None)
+        if state.trouble in (None, NO_RETURN):
+            after = moves.counted(state, now, **noted)
+        else:
+            after = moves.noted(state, now, sequence=state.sequence + 1, **noted)
         self._commit(writes.note_line(state, after, line, now))
         return after
 

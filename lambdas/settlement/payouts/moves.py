@@ -82,17 +82,20 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
 """The bank's words that move a payout."""
 
 
-def transfer(state: State, move: Move, *, to_suspense: bool = False) -> Transfer | None:
+def transfer(
+    state: State, move: Move, *, to_suspense: bool = False, account: str | None = None
+) -> Transfer | None:
     """The money that `move` transfers, if any.
 
-    With `to_suspense`, a credit that the account does not take goes to suspense. Raises PayoutFenced.
+    `account`: the customer's other account, which gets it. With `to_suspense`, a credit that the account does
+    not take goes to suspense. Raises PayoutFenced.
     """
     moved = _legal(state, move).money[state.status]
     if moved is None:
         return None
     payout = state.payout
     names = {
-        Place.ACCOUNT: payout.account,
+        Place.ACCOUNT: account or payout.account,
         Place.TRANSIT: accounts.transit(payout.currency),
         Place.EXTERNAL: accounts.external(payout.currency),
         Place.SUSPENSE: accounts.suspense(payout.currency),
@@ -124,15 +127,15 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
     return _listed(replace(state, **changed | noted), now, trouble)
 
 
-def noted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
-    if trouble is None and state.trouble is not None:
-        return replace(state, **changed)
-    return _listed(replace(state, **changed), now, trouble)
+def noted(state: State, now: datetime, **changed: Any) -> State:
+    """The state with a note. Callers may overwrite each other's notes."""
+    changed_state = replace(state, **changed)
+    return changed_state if state.trouble is not None else _listed(changed_state, now, None)
 
 
-def ended(state: State, now: datetime, **changed: Any) -> State:
-    """The state without its case."""
-    return _listed(replace(state, **changed), now, None)
+def counted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
+    """The state with a line, with a new case or without its case. It fences other callers, as a move does."""
+    return _listed(replace(state, sequence=state.sequence + 1, **changed), now, trouble)
 
 
 def brought_forward(state: State, now: datetime) -> State:

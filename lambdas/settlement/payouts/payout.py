@@ -93,11 +93,12 @@ class Payout:
 class State:
     """A payout's row. Times are UTC timestamps, as stored.
 
-    `iban` and `holder` are copies: a send needs only the row. `sequence` counts and fences moves. `attempts`
-    counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons decided "ask again".
-    `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is the next look, or the
-    start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and `return_line` are
-    identities. `in_suspense` is 1 while suspense has the money. `decided` is two persons' last decision.
+    `iban` and `holder` are copies: a send needs only the row. `sequence` counts and fences moves, lines and
+    cases. `attempts` counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons
+    decided "ask again". `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is
+    the next look, or the start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and
+    `return_line` are identities. `in_suspense` is 1 while suspense has the money. `decided` is two persons'
+    last decision.
     """
 
     payout: Payout
@@ -260,7 +261,8 @@ def _contradictions(state: State, row: Row) -> Iterator[str]:
         yield "first_sent_at, sent_at, sent_sha256 and attempts must be there together"
     elif state.status in _SENT and not state.is_sent:
         yield f"status is {state.status}, but nothing was sent"
-    if "in_suspense" in row and (row["in_suspense"], state.status) != (1, Status.RETURNED):
+    suspense = row.get("in_suspense", 1)
+    if "in_suspense" in row and (type(suspense), suspense, state.status) != (int, 1, Status.RETURNED):
         yield "in_suspense must be 1, and only of a returned payout"
     if state.status is Status.CONFIRMED and state.debit_line is None:
         yield "status is CONFIRMED without a bank's line"

@@ -96,7 +96,7 @@ def reserve(payout: Payout, destination: Destination, limits: Limits, now: datet
     return (
         put(state.to_row(), on_failure=meaning),
         put(named, on_failure=lambda found: IdempotencyConflict.of_key(payout.key)),
-        _use(destination, payout),
+        _use(payout),
         _count_day(payout, limits, now),
         _debit(payout),
         _entry(payout, RESERVE, moved, now, paid_to=destination.paid_to),
@@ -112,15 +112,21 @@ def move(
     to_suspense: bool = False,
     line: BankLine | None = None,
 ) -> tuple[Write, ...]:
-    """Move the payout and its money. `line`, if any, belongs to no other payout or order."""
-    moved = moves.transfer(before, step, to_suspense=to_suspense)
+    """Move the payout and its money. `line`, if any, belongs to no other payout or order.
+
+    A send refuses a frozen destination.
+    """
+    other = (after.decided or {}).get("account") if step is Move.GIVE_BACK else None
+    moved = moves.transfer(before, step, to_suspense=to_suspense, account=other)
     writes = [_change(before, after, fenced(before, after, step))]
+    if step is Move.SEND:
+        writes.append(_use(before.payout))
     if line:
         writes.append(_match(before.payout, line, now))
     if moved:
         writes.append(_entry(before.payout, step, moved, now))
-    if moved and moved.credit == before.payout.account:
-        writes.append(_credit(before.payout, is_return=step is not Move.REFUSE))
+    if moved and accounts.is_customer(moved.credit):
+        writes.append(_credit(before.payout, moved.credit, is_return=step is not Move.REFUSE))
     return tuple(writes)
 
 
@@ -220,7 +226,7 @@ def _debit(payout: Payout) -> Write:
     )
 
 
-def _credit(payout: Payout, *, is_return: bool) -> Write:
+def _credit(payout: Payout, account: str, *, is_return: bool) -> Write:
     """A refused payout goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -231,7 +237,7 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
         return AccountFrozen(PARTY) if state and state.is_frozen else AccountNotFound(PARTY)
 
     return update(
-        keys.account(payout.account),
+        keys.account(account),
         "SET available = available + :amount",
         values={":amount": payout.amount},
         conditions=[same_currency(payout.currency), *([NOT_CLOSED, NOT_FROZEN] if is_return else [])],
@@ -239,8 +245,8 @@ def _credit(payout: Payout, *, is_return: bool) -> Write:
     )
 
 
-def _use(destination: Destination, payout: Payout) -> Write:
-    """Refuse a destination that was frozen since it was read: nothing else of it changes."""
+def _use(payout: Payout) -> Write:
+    """Refuse a destination that is frozen by now: nothing else of it changes."""
 
     def meaning(found: Row | None) -> SettlementError:
         if found is None:
@@ -248,7 +254,7 @@ def _use(destination: Destination, payout: Payout) -> Write:
         return DestinationRefused("destination: it is frozen")
 
     return update(
-        keys.destination(destination.id),
+        keys.destination(payout.destination),
         "SET last_payout = :payout",
         values={":payout": payout.key},
         conditions=[EXISTS, NOT_FROZEN],

@@ -15,9 +15,9 @@ from settlement.journal import lines
 SIGNATURE = "signature"
 """Key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
 
-SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#")
+SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#", "PAYOUT_CASE#")
 """Partition key prefixes of signed rows. The proof derives the balances from these rows. A destination's rows
-say where payouts go.
+say where payouts go, a case's rows who decided about them.
 """
 
 _FIXED: Mapping[str, tuple[str, ...]] = {

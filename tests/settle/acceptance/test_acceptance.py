@@ -59,7 +59,7 @@ def proved(*checks: Check) -> runner.Report:
         (ZeroDivisionError("of the\ncheck"), "refuted"),
         (client_error("StopExecution", "ResourceNotFoundException"), "refuted"),
         (NotApplicable("not here"), "not applicable"),
-        (ApprovalRequired(Exit.CONFLICT, "two persons"), "not applicable"),
+        (ApprovalRequired(Exit.CONFLICT, "reverse", "ApprovalNeeded", "two persons"), "not applicable"),
         (DoorForbidden(Exit.FAILED, "403"), "not permitted"),
         (client_error("StopExecution", "AccessDeniedException"), "not permitted"),
     ],

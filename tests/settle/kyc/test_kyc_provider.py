@@ -13,7 +13,7 @@ import pytest
 import urllib3
 
 from settle.exit_codes import Exit
-from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, state
+from settle.local import deployment, embedded_aws, kyc_provider, ports, presence, processes, simulated, state
 from settle.local.record import Running
 from settlement.kyc.webhook_signature import verify
 from tests.settle.conftest import Starts, failing, fake_cdk
@@ -26,17 +26,22 @@ API_KEY, SIGNING = (
     "canary-api-key",
     "whsec_" + base64.b64encode(b"canary-signing-secret, long enough").decode(),
 )
-OTHERS_KEY = "canary-key-of-another-saga"
+OTHERS_KEY, BANK_TOKEN = "canary-key-of-another-saga", "canary-token-of-the-bank"
 SECRETS = {
     "credentials-arn": {"api_key": API_KEY},
     "others-arn": {"api_key": OTHERS_KEY},
     "signing-arn": {"current": SIGNING, "previous": ""},
+    "bank-arn": {"api_key": BANK_TOKEN},
+    "bank-signing-arn": {"current": SIGNING, "previous": ""},
 }
 OUTPUTS = {
     "TableName": "t",
     "KycCredentialsArn": "credentials-arn",
     "KycSigningArn": "signing-arn",
     "KycWebhookUrl": "https://abc123.lambda-url.eu-west-1.on.aws/",
+    "BankCredentialsArn": "bank-arn",
+    "BankSigningArn": "bank-signing-arn",
+    "BankWebhookUrl": "https://def456.lambda-url.eu-west-1.on.aws/",
 }
 FAKE_CDK = """printf '%s\\n' "$@" > {told}
 echo '{{"settlement-local": {outputs}}}' > {home}/embedded/outputs.json
@@ -72,7 +77,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             super().__init__(*arguments, **options)
             started.append(self)
 
-    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=client))
+    monkeypatch.setattr(simulated, "boto3", SimpleNamespace(client=client))
     monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(subprocess, "Popen", Kept)
     yield
@@ -88,7 +93,9 @@ def running(starts: Starts, receiver: Receiver) -> Running:
 
 
 def recorded(starts: Starts, receiver: Receiver, **changed: Any) -> Running:
-    about = {"port": receiver.port, "kyc_port": ports.free_port(), "outputs": OUTPUTS, **changed}
+    kyc_port, bank_port = ports.free_ports(2)
+    given = {"port": receiver.port, "kyc_port": kyc_port, "bank_port": bank_port, "outputs": OUTPUTS}
+    about = {**given, **changed}
     content = content_of(starts("ministack"), **about)
     write(content)
     return Running(**content)
@@ -137,6 +144,7 @@ def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, r
         "endpoint_url": f"http://127.0.0.1:{running.port}",
         "region": "eu-west-1",
         "kyc_url": f"http://127.0.0.1:{running.kyc_port}",
+        "bank_url": f"http://127.0.0.1:{running.bank_port}",
         "outputs": OUTPUTS,
     }
 
@@ -179,7 +187,7 @@ def test_a_failed_up_stops_only_a_provider_it_started(
 ) -> None:
     if ran_before:
         embedded_aws.up(silent)
-    monkeypatch.setattr(kyc_provider, "boto3", SimpleNamespace(client=None))
+    monkeypatch.setattr(simulated, "boto3", SimpleNamespace(client=None))
 
     with pytest.raises(TypeError):
         embedded_aws.up(silent)
@@ -201,7 +209,7 @@ def test_up_is_refused_if_another_process_takes_the_providers_port(
 def test_a_provider_that_does_not_start_fails_the_command(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kyc_provider, "START_SECONDS_MAX", -1)
+    monkeypatch.setattr(simulated, "START_SECONDS_MAX", -1)
 
     with failing(Exit.FAILED, "the simulated KYC provider did not start"):
         embedded_aws.up(silent)
@@ -219,5 +227,43 @@ def test_a_deployment_gets_the_address_of_its_provider(
     options = told.read_text().splitlines()
     assert options[0] == "deploy"
     assert f"kyc_url=http://127.0.0.1:{outdated.kyc_port}" in options
+    assert f"bank_url=http://127.0.0.1:{outdated.bank_port}" in options
     assert (running.kyc_port, running.outputs) == (outdated.kyc_port, OUTPUTS)
     assert presence.running() == running
+
+
+def paid_out(running: Running, token: str) -> int:
+    """Return the HTTP status of a question about a payout that nobody sent."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return urllib3.request("GET", f"{running.bank_url}/payouts/{'A' * 32}", headers=headers).status
+
+
+def test_up_starts_one_configured_bank_and_down_stops_it(running: Running) -> None:
+    embedded_aws.up(silent)
+
+    assert (paid_out(running, BANK_TOKEN), paid_out(running, "another-token")) == (404, 401)
+    seen = (state.SCRATCH / "bank-log").read_text() + state.STATE.read_text()
+    assert BANK_TOKEN not in seen
+    (bank,) = (one for one in processes.ours() if processes.BANK_SIMULATOR in one.cmdline())
+    assert BANK_TOKEN not in " ".join(bank.cmdline())
+
+    bank.kill()
+    bank.wait(10)
+    embedded_aws.up(silent)
+    assert paid_out(running, BANK_TOKEN) == 404
+
+    embedded_aws.down()
+    assert not processes.run(processes.BANK_SIMULATOR)
+
+
+def test_a_record_of_an_earlier_release_gets_a_bank(
+    starts: Starts, receiver: Receiver, home: Path, project: Path
+) -> None:
+    recorded(starts, receiver, bank_port=0, sources="of another day")
+    fake_cdk(project, FAKE_CDK.format(told=home / "told", home=home, outputs=json.dumps(OUTPUTS)))
+
+    running = embedded_aws.up(silent)
+
+    assert running.bank_port
+    assert presence.running() == running
+    assert paid_out(running, BANK_TOKEN) == 404

@@ -17,9 +17,9 @@ import psutil
 import pytest
 import urllib3
 
-from settle.local import kyc_simulator
+from settle.local import kyc_simulator, signed_webhook
+from settle.local.json_handler import BODY_BYTES_MAX
 from settle.local.kyc_behaviour import Behaviour
-from settle.local.kyc_simulator import BODY_BYTES_MAX
 from settlement.core.model.errors import SignatureRefused
 from settlement.kyc.webhook_signature import verify
 from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Simulator
@@ -56,6 +56,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: 1000 + sum(slept), sleep=slept.append)
     monkeypatch.setattr(kyc_simulator, "time", clock)
+    monkeypatch.setattr(signed_webhook, "time", clock)
     monkeypatch.setattr(kyc_simulator, "WEBHOOK_SECONDS_MAX", BOUND_SECONDS)
     return slept
 
@@ -335,7 +336,7 @@ def test_each_repetition_is_signed_afresh(
     """A signature expires after five minutes, and an outage may last longer."""
     receiver.statuses.append(503)
     moments = iter([datetime(2026, 11, 20, 12, 0, tzinfo=UTC), datetime(2026, 11, 20, 12, 10, tzinfo=UTC)])
-    monkeypatch.setattr(kyc_simulator, "datetime", SimpleNamespace(now=lambda zone: next(moments)))
+    monkeypatch.setattr(signed_webhook, "datetime", SimpleNamespace(now=lambda zone: next(moments)))
 
     provider.decide(ORDER)
 

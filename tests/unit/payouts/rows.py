@@ -3,13 +3,16 @@
 from datetime import timedelta
 from typing import Any
 
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller
-from settlement.payouts import moves, writes
+from settlement.payouts import destination, follow, moves, writes
 from settlement.payouts.destination import Destination
 from settlement.payouts.moves import Move
 from settlement.payouts.payout import Payout, State, Status, Word
 from settlement.payouts.writes import Limits
+from settlement.signing.signature import RowKeys
 from tests.world.environment import NOW
 
 PAYOUT = Payout(
@@ -40,6 +43,7 @@ PAYABLE = Destination(
     **vars(ADDED) | {"confirmed_by": BEA.by, "payable_from": timestamp(NOW - timedelta(days=1))}
 )
 LIMITS = Limits(payout={"EUR": 5_000}, day={"EUR": 9_000})
+KEYS = RowKeys({"1": b"the-key-of-the-tests"})
 
 SHA256, LINE, RETURN_LINE = "5c" * 32, "6d" * 32, "7e" * 32
 SAID: dict[str, Any] = {"said": Word.ACCEPTED, "said_at": timestamp(NOW)}
@@ -73,3 +77,33 @@ PATHS: dict[Status, tuple[Move, ...]] = {
     Status.LIMBO: (Move.SEND, Move.DOUBT, Move.STICK),
 }
 STATES = {status: on_the_way(*path) for status, path in PATHS.items()}
+
+CASES: dict[str, State] = {
+    "limbo": STATES[Status.LIMBO],
+    "paid": moves.counted(STATES[Status.PAID], NOW, trouble=follow.NO_DEBIT),
+    "returned": moves.counted(
+        moves.counted(STATES[Status.RETURNED], NOW, debit_line=LINE), NOW, trouble=follow.NO_RETURN
+    ),
+    "suspense": moves.after(
+        STATES[Status.CONFIRMED],
+        Move.RETURN,
+        NOW,
+        trouble=follow.SUSPENSE,
+        in_suspense=1,
+        return_line=RETURN_LINE,
+    ),
+}
+"""An open case of each kind."""
+
+
+def destination_rows() -> tuple[Row, Row]:
+    added = destination.add(GIVEN, ADA, NOW - timedelta(days=3)).parameters["Item"]
+    second = destination.confirm(ADDED, ADDED.iban, BEA, LIMITS.rest, NOW - timedelta(days=2))
+    return KEYS.signed(added), KEYS.signed(second.parameters["Item"])
+
+
+def rows_of(state: State) -> tuple[Row, ...]:
+    """A payout's row, with the row of its reference and the signed entry of its reservation."""
+    named = {**keys.payout_reference(state.payout.reference), "key": state.key}
+    *_, entry = writes.reserve(state.payout, PAYABLE, LIMITS, NOW)
+    return state.to_row(), named, KEYS.signed(entry.parameters["Item"])

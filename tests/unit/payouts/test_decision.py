@@ -3,55 +3,108 @@ from typing import Any
 
 import pytest
 
+from settlement.core.ledger.keys import Row
+from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import InvalidRequest, ResolutionRefused
-from settlement.payouts import decision, moves
-from settlement.payouts.decision import Decision, Verdict, ensure_fits, parse_decision
+from settlement.core.model.stored import MalformedRow
+from settlement.core.store.dynamodb import Store
+from settlement.payouts import decision, follow, moves
+from settlement.payouts.decision import Decision, Verdict, parse_decision
 from settlement.payouts.payout import State, Status, Word
-from tests.unit.payouts.rows import ADA, BEA, PAYOUT, STATES
+from tests.unit.payouts.rows import ADA, BEA, CASES, PAYOUT, STATES
 from tests.world.environment import NOW
+from tests.world.memory_dynamodb import MemoryDynamoDb
 
-CASE = STATES[Status.LIMBO]
+CASE = CASES["limbo"]
 ORDER = Decision(
     key=PAYOUT.key, case=1, digest=CASE.digest, verdict=Verdict.NOT_PAID, reason="the bank's letter of today"
 )
 RAW = {"key": PAYOUT.key, "case": 1, "digest": CASE.digest, "verdict": "not-paid", "reason": ORDER.reason}
-NEVER_SENT = replace(STATES[Status.RESERVED], status=Status.LIMBO, cases=1)
+NEVER_SENT = moves.after(STATES[Status.RESERVED], moves.Move.STICK, NOW, trouble=follow.NEVER_SENT)
+PROPOSED = decision.propose(CASE, ORDER, ADA, NOW).parameters["Item"]
+APPROVED = decision.approve(CASE, ORDER, PROPOSED, BEA, NOW).parameters["Item"]
+
+ALLOWED = {
+    "limbo": {Verdict.PAID, Verdict.NOT_PAID, Verdict.ASK},
+    "paid": {Verdict.NOT_PAID, Verdict.ASK, Verdict.CLOSE},
+    "returned": {Verdict.ASK, Verdict.CLOSE},
+    "suspense": {Verdict.GIVE_BACK},
+}
 
 
-def proposed(state: State, order: Decision) -> State:
-    return moves.noted(state, NOW, proposed=decision.proposed(order, ADA, NOW))
+@pytest.fixture
+def store() -> Store:
+    return Store(MemoryDynamoDb(), "payouts", pause=lambda tries: None)
 
 
-def test_two_persons_decide_the_same() -> None:
-    assert not ensure_fits(CASE, ORDER, ADA)
-    assert ensure_fits(proposed(CASE, ORDER), ORDER, BEA)
+def of(state: State, verdict: Verdict) -> Decision:
+    return replace(ORDER, digest=state.digest, verdict=verdict, contradicts=True)
 
 
-def test_one_person_alone_decides_nothing() -> None:
-    assert not ensure_fits(proposed(CASE, ORDER), ORDER, ADA)
-    assert not ensure_fits(proposed(CASE, ORDER), ORDER, replace(ADA, by=ADA.by.replace("ada", "Ada")))
+# Both persons
 
 
-def test_another_verdict_is_a_proposal_of_its_own() -> None:
-    assert not ensure_fits(proposed(CASE, ORDER), replace(ORDER, verdict=Verdict.ASK), BEA)
+def test_another_person_approves_what_one_has_proposed() -> None:
+    verdict, kept = decision.approved(CASE, APPROVED)
+
+    assert verdict is Verdict.NOT_PAID
+    assert (kept["by"], kept["approved_by"], kept["case"]) == (ADA.by, BEA.by, "1")
+    assert (kept["verdict"], kept["reason"], kept["digest"]) == ("not-paid", ORDER.reason, CASE.digest)
+
+
+@pytest.mark.parametrize("by", [ADA.by, ADA.by.replace("ada", "Ada"), "arn:aws:sts::1:assumed-role/any/ada"])
+def test_who_proposed_a_verdict_does_not_approve_it(by: str) -> None:
+    with pytest.raises(ResolutionRefused, match=r"^by: "):
+        decision.approve(CASE, ORDER, PROPOSED, replace(ADA, by=by), NOW)
+
+
+def test_without_a_proposal_nothing_is_approved() -> None:
+    with pytest.raises(ResolutionRefused, match="nobody has proposed not-paid"):
+        decision.approve(CASE, ORDER, None, BEA, NOW)
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_each_case_has_its_verdicts(kind: str, verdict: Verdict) -> None:
+    state = CASES[kind]
+    order = of(state, verdict)
+
+    if verdict in ALLOWED[kind]:
+        first = decision.propose(state, order, ADA, NOW).parameters["Item"]
+        second = decision.approve(state, order, first, BEA, NOW).parameters["Item"]
+        assert decision.approved(state, second)[0] is verdict
+    else:
+        with pytest.raises(ResolutionRefused, match=r"^verdict: must be one of "):
+            decision.propose(state, order, ADA, NOW)
+        with pytest.raises(ResolutionRefused, match=r"^verdict: must be one of "):
+            decision.approve(state, order, {**PROPOSED, "verdict": verdict}, BEA, NOW)
+        with pytest.raises(MalformedRow, match="no decision about this case"):
+            decision.approved(state, {**APPROVED, "verdict": verdict.value, "digest": state.digest})
+
+
+def test_what_was_never_sent_was_not_paid() -> None:
+    assert decision.verdicts(NEVER_SENT) == (Verdict.NOT_PAID, Verdict.ASK)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_without_a_case_there_is_nothing_to_decide(status: Status) -> None:
+    state = replace(STATES[status], trouble=None)
+
+    assert decision.verdicts(state) == ()
+    with pytest.raises(ResolutionRefused, match="no open case"):
+        decision.propose(state, replace(ORDER, digest=state.digest), ADA, NOW)
 
 
 @pytest.mark.parametrize(
-    ("state", "changed", "why"),
-    [
-        *(
-            (STATES[status], {"digest": STATES[status].digest}, "not in LIMBO")
-            for status in Status
-            if status is not Status.LIMBO
-        ),
-        (CASE, {"case": 2}, "case"),
-        (CASE, {"digest": "0" * 64}, "digest"),
-        (NEVER_SENT, {"verdict": Verdict.PAID, "digest": NEVER_SENT.digest}, "never sent"),
-    ],
+    ("changed", "why"), [({"case": 2}, "case"), ({"case": 0}, "case"), ({"digest": "0" * 64}, "digest")]
 )
-def test_a_decision_about_something_else_is_refused(state: State, changed: dict[str, Any], why: str) -> None:
-    with pytest.raises(ResolutionRefused, match=why):
-        ensure_fits(state, replace(ORDER, **changed), BEA)
+def test_a_decision_about_something_else_is_refused(changed: dict[str, Any], why: str) -> None:
+    order = replace(ORDER, **changed)
+
+    with pytest.raises(ResolutionRefused, match=f"^{why}: "):
+        decision.propose(CASE, order, ADA, NOW)
+    with pytest.raises(ResolutionRefused, match=f"^{why}: "):
+        decision.approve(CASE, order, PROPOSED, BEA, NOW)
 
 
 @pytest.mark.parametrize(
@@ -68,20 +121,92 @@ def test_a_decision_against_the_banks_word_says_so(said: Word, verdict: Verdict)
     order = replace(ORDER, verdict=verdict, digest=state.digest)
 
     with pytest.raises(ResolutionRefused, match=f"the bank said {said}"):
-        ensure_fits(state, order, BEA)
-    assert not ensure_fits(state, replace(order, contradicts=True), BEA)
-    assert not ensure_fits(state, replace(order, verdict=Verdict.ASK), BEA)
+        decision.propose(state, order, ADA, NOW)
+    first = decision.propose(state, replace(order, contradicts=True), ADA, NOW).parameters["Item"]
+    with pytest.raises(ResolutionRefused, match=f"the bank said {said}"):
+        decision.approve(state, order, first, BEA, NOW)
+    decision.approve(state, replace(order, contradicts=True), first, BEA, NOW)
+    decision.propose(state, replace(order, verdict=Verdict.ASK), ADA, NOW)
 
 
-def test_a_decision_is_kept_with_both_persons() -> None:
-    kept = decision.decided(proposed(CASE, ORDER), BEA, NOW)
+# Their rows
 
-    assert (kept["by"], kept["approved_by"], kept["verdict"], kept["case"]) == (
-        ADA.by,
-        BEA.by,
-        "not-paid",
-        "1",
-    )
+
+def test_a_repeated_decision_is_a_replay(store: Store) -> None:
+    for write in (
+        decision.propose(CASE, ORDER, ADA, NOW),
+        decision.approve(CASE, ORDER, PROPOSED, BEA, NOW),
+    ):
+        store.transact([write])
+        with pytest.raises(AlreadyApplied):
+            store.transact([write])
+
+
+def test_a_second_proposal_of_a_verdict_leaves_the_first(store: Store) -> None:
+    store.transact([decision.propose(CASE, ORDER, ADA, NOW)])
+
+    with pytest.raises(AlreadyApplied) as earlier:
+        store.transact([decision.propose(CASE, ORDER, BEA, NOW)])
+
+    assert earlier.value.found["by"] == ADA.by
+
+
+def test_two_verdicts_are_proposed_and_only_one_approved(store: Store) -> None:
+    other = replace(ORDER, verdict=Verdict.ASK)
+    for order in (ORDER, other):
+        store.transact([decision.propose(CASE, order, ADA, NOW)])
+    store.transact([decision.approve(CASE, ORDER, PROPOSED, BEA, NOW)])
+
+    second = decision.propose(CASE, other, ADA, NOW).parameters["Item"]
+    with pytest.raises(ResolutionRefused, match="not-paid is approved already"):
+        store.transact([decision.approve(CASE, other, second, BEA, NOW)])
+
+
+@pytest.mark.parametrize("name", ["verdict", "digest", "reason", "by", "posted_at"])
+@pytest.mark.parametrize("wrong", [None, 1, set(), {}], ids=repr)
+def test_a_malformed_decision_is_not_carried_out(name: str, wrong: Any) -> None:
+    for row in ({**PROPOSED, name: wrong}, {key: PROPOSED[key] for key in PROPOSED if key != name}):
+        with pytest.raises(MalformedRow):
+            decision.approve(CASE, ORDER, row, BEA, NOW)
+    for row in ({**APPROVED, name: wrong}, {key: APPROVED[key] for key in APPROVED if key != name}):
+        with pytest.raises(MalformedRow):
+            decision.approved(CASE, row)
+
+
+@pytest.mark.parametrize("changed", [{"verdict": "ask"}, {"digest": "0" * 64}], ids=str)
+def test_only_the_proposal_of_this_verdict_is_approved(changed: Row) -> None:
+    with pytest.raises(MalformedRow, match="no proposal of this verdict"):
+        decision.approve(CASE, ORDER, {**PROPOSED, **changed}, BEA, NOW)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"approved_by": ADA.by},
+        {"approved_by": ADA.by.upper()},
+        {"approved_by": 1},
+        {"digest": "0" * 64},
+        {"verdict": "close"},
+        {"verdict": "perhaps"},
+    ],
+    ids=str,
+)
+def test_a_forged_approval_is_not_carried_out(changed: Row) -> None:
+    with pytest.raises(MalformedRow):
+        decision.approved(CASE, {**APPROVED, **changed})
+
+
+def test_an_approval_without_another_person_is_malformed() -> None:
+    with pytest.raises(MalformedRow, match="another person"):
+        decision.approved(CASE, {name: APPROVED[name] for name in APPROVED if name != "approved_by"})
+
+
+def test_an_approval_of_an_older_case_is_not_carried_out() -> None:
+    with pytest.raises(MalformedRow, match="no decision about this case"):
+        decision.approved(replace(CASE, cases=2), APPROVED)
+
+
+# Orders
 
 
 def test_a_decision_is_parsed() -> None:
@@ -100,9 +225,16 @@ def test_a_decision_is_parsed() -> None:
         ({"digest": 1}, "digest"),
         ({"reason": " "}, "reason"),
         ({"key": "short"}, "key"),
+        ({"key": 7}, "key"),
         ({"by": "somebody"}, "by"),
     ],
 )
 def test_a_malformed_decision_is_named(changed: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{named}: "):
         parse_decision(RAW | changed)
+
+
+@pytest.mark.parametrize("raw", [None, [], "x", {}])
+def test_a_decision_is_an_object_with_all_fields(raw: object) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_decision(raw)

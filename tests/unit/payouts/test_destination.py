@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from settlement.core.ledger import keys
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import DestinationRefused, IdempotencyConflict, InvalidRequest
 from settlement.core.model.stored import MalformedRow
@@ -12,12 +13,12 @@ from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire
 from settlement.payouts import destination
 from settlement.payouts.destination import Destination, parse_destination
-from tests.unit.payouts.rows import ADA, ADDED, BEA, GIVEN, PAYABLE, PAYOUT
+from tests.unit.payouts.rows import ADA, ADDED, BEA, GIVEN, KEYS, PAYABLE, PAYOUT, destination_rows
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 REST = timedelta(days=1)
-KEY = ("DESTINATION#landlord", "DESTINATION")
+KEY, SECOND_KEY = ("DESTINATION#landlord", "DESTINATION"), ("DESTINATION#landlord", "CONFIRMED")
 
 
 @pytest.fixture
@@ -31,7 +32,9 @@ def store(table: MemoryDynamoDb) -> Store:
 
 
 def found(table: MemoryDynamoDb) -> Destination:
-    return Destination.from_row(from_wire(table.items[KEY]))
+    rows = [from_wire(table.items[key]) if key in table.items else None for key in (KEY, SECOND_KEY)]
+    assert rows[0]
+    return Destination.from_rows(rows[0], rows[1])
 
 
 def test_a_destination_is_added_confirmed_and_payable_after_its_rest(
@@ -79,34 +82,44 @@ def test_a_confirmation_is_not_repeated_and_the_rest_stays(table: MemoryDynamoDb
 
 def test_a_frozen_destination_is_frozen_for_ever(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
-    added = found(table)
     store.transact([destination.freeze("landlord", ADA, NOW)])
 
     assert "frozen" in str(found(table).refusal(PAYOUT, NOW))
     with pytest.raises(AlreadyApplied):
         store.transact([destination.freeze("landlord", ADA, NOW + REST)])
-    with pytest.raises(DestinationRefused, match="frozen"):
-        store.transact([destination.confirm(added, added.iban, BEA, REST, NOW)])
+    assert found(table).frozen_at == timestamp(NOW)
 
 
-@pytest.mark.parametrize("act", ["confirm", "freeze"])
-def test_a_destination_that_is_missing_is_named(store: Store, act: str) -> None:
-    write = {
-        "confirm": destination.confirm(ADDED, ADDED.iban, BEA, REST, NOW),
-        "freeze": destination.freeze("landlord", ADA, NOW),
-    }[act]
-
+def test_a_missing_destination_is_not_frozen(store: Store) -> None:
     with pytest.raises(DestinationRefused, match="there is none"):
-        store.transact([write])
+        store.transact([destination.freeze("landlord", ADA, NOW)])
 
 
-def test_a_destination_changed_by_hand_is_not_confirmed(table: MemoryDynamoDb, store: Store) -> None:
+def test_a_frozen_destination_is_not_confirmed() -> None:
+    frozen = replace(ADDED, frozen_at=timestamp(NOW))
+
+    with pytest.raises(DestinationRefused, match="it is frozen"):
+        destination.confirm(frozen, frozen.iban, BEA, REST, NOW)
+
+
+def test_a_freeze_that_races_a_confirmation_wins(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
-    added = found(table)
-    table.items[KEY] = {**table.items[KEY], "holder": {"S": "Mallory"}}
+    confirmation = destination.confirm(found(table), ADDED.iban, BEA, REST, NOW)
+    store.transact([destination.freeze("landlord", ADA, NOW)])
 
-    with pytest.raises(DestinationRefused, match="has changed"):
-        store.transact([destination.confirm(added, added.iban, BEA, REST, NOW)])
+    store.transact([confirmation])
+
+    assert "frozen" in str(found(table).refusal(PAYOUT, NOW + REST))
+
+
+def test_a_destination_changed_by_hand_is_malformed(table: MemoryDynamoDb, store: Store) -> None:
+    store.transact([destination.add(GIVEN, ADA, NOW)])
+    confirmation = destination.confirm(found(table), ADDED.iban, BEA, REST, NOW)
+    table.items[KEY] = {**table.items[KEY], "holder": {"S": "Mallory"}}
+    store.transact([confirmation])
+
+    with pytest.raises(MalformedRow, match="another bank account was confirmed"):
+        found(table)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +146,85 @@ def test_a_destination_is_an_object_with_all_fields(raw: object) -> None:
         parse_destination(raw)
 
 
-ROW = {"pk": "DESTINATION#landlord", "sk": "DESTINATION"} | {
-    name: value for name, value in vars(PAYABLE).items() if value is not None and name != "id"
-}
+ROW, SECOND = destination_rows()
+NAMES = ("account", "iban", "holder", "added_by", "added_at")
+SECOND_NAMES = ("iban", "holder", "confirmed_by", "payable_from")
+OF_ANY_TEXT = ("account", "added_by", "confirmed_by")
 
 
-@pytest.mark.parametrize("name", sorted(ROW.keys() - {"pk", "sk"}))
+def test_both_rows_make_a_destination_payable() -> None:
+    assert Destination.from_rows(ROW, SECOND) == PAYABLE
+    assert Destination.from_rows(ROW, None) == ADDED
+
+
+@pytest.mark.parametrize("name", [*NAMES, "frozen_at"])
 @pytest.mark.parametrize("wrong", [None, 1, set(), "\n"], ids=repr)
 def test_a_row_with_a_wrong_value_is_malformed(name: str, wrong: Any) -> None:
-    assert Destination.from_row(ROW) == PAYABLE
-    if wrong != "\n" or name not in ("account", "added_by", "confirmed_by"):
+    if wrong != "\n" or name not in OF_ANY_TEXT:
         with pytest.raises(MalformedRow):
-            Destination.from_row(ROW | {name: wrong})
+            Destination.from_rows(ROW | {name: wrong}, None)
 
 
-@pytest.mark.parametrize("name", sorted(ROW.keys() - {"pk", "sk"}))
+@pytest.mark.parametrize("name", SECOND_NAMES)
+@pytest.mark.parametrize("wrong", [None, 1, set(), "\n"], ids=repr)
+def test_a_confirmation_with_a_wrong_value_is_malformed(name: str, wrong: Any) -> None:
+    if wrong != "\n" or name not in OF_ANY_TEXT:
+        with pytest.raises(MalformedRow):
+            Destination.from_rows(ROW, SECOND | {name: wrong})
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_row_without_a_value_is_malformed(name: str) -> None:
     with pytest.raises(MalformedRow):
-        Destination.from_row({key: value for key, value in ROW.items() if key != name})
+        Destination.from_rows({key: value for key, value in ROW.items() if key != name}, None)
+
+
+@pytest.mark.parametrize("name", SECOND_NAMES)
+def test_a_confirmation_without_a_value_is_malformed(name: str) -> None:
+    with pytest.raises(MalformedRow):
+        Destination.from_rows(ROW, {key: value for key, value in SECOND.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"iban": "GB29NWBK60161331926819"}, "another bank account"),
+        ({"holder": "Mallory"}, "another bank account"),
+        ({"confirmed_by": ADA.by}, "one person added and confirmed"),
+        ({"confirmed_by": ADA.by.replace("ada", "Ada")}, "one person added and confirmed"),
+    ],
+    ids=str,
+)
+def test_a_confirmation_is_anothers_and_of_this_account(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(MalformedRow, match=why):
+        Destination.from_rows(ROW, SECOND | changed)
+
+
+# Signatures
+
+
+def test_a_freeze_and_a_payout_leave_the_signature_valid() -> None:
+    changed = {"frozen_at": timestamp(NOW), "frozen_by": BEA.by, "last_payout": PAYOUT.key}
+
+    assert KEYS.is_proven(ROW)
+    assert KEYS.is_proven(SECOND)
+    assert KEYS.is_proven(ROW | changed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_destination_has_no_valid_signature(name: str) -> None:
+    assert not KEYS.is_proven(ROW | {name: f"{ROW[name]}0"})
+    assert not KEYS.is_proven({key: value for key, value in ROW.items() if key != name})
+
+
+@pytest.mark.parametrize("name", SECOND_NAMES)
+def test_a_changed_confirmation_has_no_valid_signature(name: str) -> None:
+    assert not KEYS.is_proven(SECOND | {name: f"{SECOND[name]}0"})
+    assert not KEYS.is_proven({key: value for key, value in SECOND.items() if key != name})
+
+
+@pytest.mark.parametrize("one", [ROW, SECOND], ids=["added", "confirmed"])
+def test_a_signature_is_of_one_destination_alone(one: dict[str, Any]) -> None:
+    assert not KEYS.is_proven({**one, **keys.destination("another")})
+    assert not KEYS.is_proven({**one, **keys.destination_confirmed("another")})
+    assert not KEYS.is_proven({key: value for key, value in one.items() if key != "signature"})

@@ -1,5 +1,6 @@
 """What the lives of tests/simulation/payouts leave out: malformed, unknown and contradictory input."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from settlement.bank import record
 from settlement.bank.matching import Recorded
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
-from settlement.core.model.errors import LineRefused, PayoutNotFound, ResolutionRefused
+from settlement.core.ledger.keys import Row
+from settlement.core.model.errors import AccountFrozen, LineRefused, PayoutNotFound, ResolutionRefused
+from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
+from settlement.payouts import decision, destination, follow, lines
 from settlement.payouts.decision import Decision, Verdict
 from settlement.payouts.follow import Follower
 from settlement.payouts.payout import Payout, State, Status, Word
@@ -27,7 +32,18 @@ from settlement.payouts.port import (
     NotSendable,
     Unknown,
 )
-from tests.unit.payouts.rows import ADA, BEA, PAYOUT, STATES
+from tests.unit.payouts.rows import (
+    ADA,
+    BEA,
+    CASES,
+    KEYS,
+    PAYOUT,
+    RETURN_LINE,
+    STATES,
+    destination_rows,
+    rows_of,
+)
+from tests.world.bank_rows import FILE, MATCH
 from tests.world.bank_rows import LINE as BANK_LINE
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -67,11 +83,33 @@ class Bank:
             raise MalformedEvent("event") from None
 
 
+def put(table: MemoryDynamoDb, *rows: Row) -> None:
+    for row in rows:
+        table.put_item(TableName="payouts", Item=to_wire(row))
+
+
+def available(table: MemoryDynamoDb) -> int:
+    return int(from_wire(table.items["ACCOUNT#alice", "BALANCE"])["available"])
+
+
+def approve(table: MemoryDynamoDb, state: State, verdict: Verdict, forged: Row | None = None) -> None:
+    order = Decision(
+        key=state.key,
+        case=state.cases,
+        digest=state.digest,
+        verdict=verdict,
+        reason="a letter",
+        contradicts=True,
+    )
+    first = decision.propose(state, order, ADA, NOW).parameters["Item"]
+    second = decision.approve(state, order, first, BEA, NOW).parameters["Item"]
+    put(table, KEYS.signed(first), KEYS.signed({**second, **(forged or {})}))
+
+
 @pytest.fixture
 def table() -> MemoryDynamoDb:
     table = MemoryDynamoDb()
-    row = {**keys.account("alice"), "available": 0, "currency": "EUR"}
-    table.put_item(TableName="payouts", Item=to_wire(row))
+    put(table, {**keys.account("alice"), "available": 0, "currency": "EUR"}, *destination_rows())
     return table
 
 
@@ -81,11 +119,9 @@ def having(table: MemoryDynamoDb) -> Having:
 
     def follower(*states: State, bank: Bank | None = None, later: timedelta = timedelta()) -> Follower:
         for state in states:
-            named = {**keys.payout_reference(state.payout.reference), "key": state.key}
-            for row in (state.to_row(), named):
-                table.put_item(TableName="payouts", Item=to_wire(row))
+            put(table, *rows_of(state))
         store = Store(table, "payouts", pause=lambda tries: None)
-        return Follower(store, bank or Bank(), lambda: NOW + later)
+        return Follower(store, bank or Bank(), lambda: NOW + later, KEYS.is_proven)
 
     return follower
 
@@ -125,7 +161,7 @@ def test_a_payout_waits_while_the_bank_cannot_be_asked(having: Having) -> None:
 
     held = follower.look(PAYOUT.key)
 
-    assert (held.status, held.reason, held.attempts, bank.sent) == (
+    assert (held.status, held.detail, held.attempts, bank.sent) == (
         Status.RESERVED,
         "the circuit is open",
         0,
@@ -133,14 +169,123 @@ def test_a_payout_waits_while_the_bank_cannot_be_asked(having: Having) -> None:
     )
 
 
+GB = "GB29NWBK60161331926819"
+NEVER_SEEN = replace(STATES[Status.UNKNOWN], said=Word.NEVER_SEEN, said_at=STATES[Status.UNKNOWN].sent_at)
+SENT = hashlib.sha256(Bank().body).hexdigest()
+SECOND_SEND = replace(NEVER_SEEN, sent_sha256=SENT)
+UNPROVEN = {"iban": GB, "holder": "Mallory"}
+
+
+def test_a_second_send_has_the_same_bytes(having: Having) -> None:
+    bank = Bank()
+
+    sent = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1)).look(PAYOUT.key)
+
+    assert (sent.status, sent.attempts, bank.sent) == (Status.ACCEPTED, 2, 1)
+
+
 def test_other_bytes_are_never_sent_again(having: Having) -> None:
-    state = replace(STATES[Status.UNKNOWN], said=Word.NEVER_SEEN, said_at=STATES[Status.UNKNOWN].sent_at)
     bank = Bank(body=b"another order")
 
-    held = having(state, bank=bank, later=timedelta(minutes=1)).look(PAYOUT.key)
+    held = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1)).look(PAYOUT.key)
 
     assert (held.status, held.said, bank.sent) == (Status.UNKNOWN, None, 0)
-    assert held.reason == "its request has other bytes than were sent"
+    assert held.detail == "its request has other bytes than were sent"
+
+
+def bar(table: MemoryDynamoDb, what: str) -> None:
+    """Make the payout one that must not be sent."""
+    store = Store(table, "payouts", pause=lambda tries: None)
+    row, place = table.items["PAYOUT#" + PAYOUT.key, "PAYOUT"], ("DESTINATION#landlord", "DESTINATION")
+    (entry,) = (key for key in table.items if key[0] == "ENTRIES#alice")
+    match what:
+        case "frozen":
+            store.transact([destination.freeze("landlord", BEA, NOW)])
+        case "destination missing":
+            del table.items[place]
+        case "iban" | "holder":
+            table.items[row["pk"]["S"], "PAYOUT"] = {**row, what: {"S": UNPROVEN[what]}}
+        case "entry missing":
+            del table.items[entry]
+        case "unsigned entry":
+            table.items[entry] = {k: v for k, v in table.items[entry].items() if k != "signature"}
+        case "forged entry":
+            forged = destination_of(GB)
+            table.items[entry] = {**table.items[entry], "paid_to": {"S": forged}}
+            table.items[row["pk"]["S"], "PAYOUT"] = {**row, "iban": {"S": GB}}
+
+
+def destination_of(iban: str) -> str:
+    return destination.paid_to("landlord", iban, STATES[Status.RESERVED].holder)
+
+
+BARRED = {
+    "frozen": follow.FROZEN,
+    "destination missing": follow.FROZEN,
+    **dict.fromkeys(("iban", "holder", "entry missing", "unsigned entry", "forged entry"), follow.ALTERED),
+}
+
+
+@pytest.mark.parametrize("what", BARRED)
+def test_a_barred_first_send_opens_a_case(having: Having, table: MemoryDynamoDb, what: str) -> None:
+    bank = Bank()
+    follower = having(STATES[Status.RESERVED], bank=bank)
+    bar(table, what)
+
+    stuck = follower.look(PAYOUT.key)
+
+    assert (stuck.status, stuck.trouble, stuck.attempts, bank.sent) == (Status.LIMBO, BARRED[what], 0, 0)
+    assert decision.verdicts(stuck) == (Verdict.NOT_PAID, Verdict.ASK)
+
+
+@pytest.mark.parametrize("what", BARRED)
+def test_a_barred_second_send_asks_on(having: Having, table: MemoryDynamoDb, what: str) -> None:
+    """Its first send may still arrive."""
+    bank = Bank()
+    follower = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1))
+    bar(table, what)
+
+    held = follower.look(PAYOUT.key)
+
+    assert (held.status, held.said, held.detail, held.attempts, bank.sent) == (
+        *(Status.UNKNOWN, None, BARRED[what]),
+        *(1, 0),
+    )
+
+
+def test_a_freeze_between_reads_and_record_stops_the_send(having: Having, table: MemoryDynamoDb) -> None:
+    bank = Bank()
+    follower = having(STATES[Status.RESERVED], bank=bank)
+
+    def is_proven(entry: Row) -> bool:  # the last read before the record
+        bar(table, "frozen")
+        return KEYS.is_proven(entry)
+
+    follower.is_proven = is_proven
+
+    assert follower.look(PAYOUT.key).trouble == follow.FROZEN
+    assert bank.sent == 0
+
+
+def test_persons_give_a_frozen_payout_back(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(STATES[Status.RESERVED])
+    bar(table, "frozen")
+    approve(table, follower.look(PAYOUT.key), Verdict.NOT_PAID)
+
+    assert follower.look(PAYOUT.key).status is Status.REFUSED
+    assert available(table) == PAYOUT.amount
+
+
+def test_after_ask_a_frozen_payout_comes_to_persons_again(having: Having, table: MemoryDynamoDb) -> None:
+    bank = Bank()
+    follower = having(STATES[Status.RESERVED], bank=bank)
+    bar(table, "frozen")
+    approve(table, follower.look(PAYOUT.key), Verdict.ASK)
+
+    assert follower.look(PAYOUT.key).status is Status.UNKNOWN
+    again = follower.look(PAYOUT.key)
+
+    assert (again.status, again.trouble, again.cases, bank.sent) == (Status.LIMBO, follow.FROZEN, 2, 0)
 
 
 def test_a_word_is_not_taken_back_by_silence(having: Having) -> None:
@@ -155,7 +300,7 @@ def test_a_word_is_not_taken_back_by_silence(having: Having) -> None:
             key=PAYOUT.key, case=1, digest=stuck.digest, verdict=Verdict.NOT_PAID, reason="a letter"
         )
         with pytest.raises(ResolutionRefused, match="the bank said accepted"):
-            follower.decide(order, ADA)
+            decision.propose(stuck, order, ADA, NOW)
 
 
 def test_a_late_sender_leaves_its_record_alone(having: Having) -> None:
@@ -213,47 +358,150 @@ def test_a_debit_confirms_and_a_return_gives_back_once(
 
 
 @pytest.mark.parametrize(
-    ("verdict", "status"),
+    ("kind", "verdict", "status", "given_back"),
     [
-        (Verdict.PAID, Status.PAID),
-        (Verdict.NOT_PAID, Status.REFUSED),
-        (Verdict.ASK, Status.UNKNOWN),
+        ("limbo", Verdict.PAID, Status.PAID, 0),
+        ("limbo", Verdict.NOT_PAID, Status.REFUSED, PAYOUT.amount),
+        ("limbo", Verdict.ASK, Status.UNKNOWN, 0),
+        ("paid", Verdict.NOT_PAID, Status.RETURNED, PAYOUT.amount),
+        ("paid", Verdict.ASK, Status.PAID, 0),
+        ("paid", Verdict.CLOSE, Status.PAID, 0),
+        ("returned", Verdict.ASK, Status.RETURNED, 0),
+        ("returned", Verdict.CLOSE, Status.RETURNED, 0),
+        ("suspense", Verdict.GIVE_BACK, Status.RETURNED, PAYOUT.amount),
     ],
 )
-def test_two_persons_end_a_case_and_are_on_record(having: Having, verdict: Verdict, status: Status) -> None:
-    case = STATES[Status.LIMBO]
+def test_a_look_carries_out_what_two_persons_decided(
+    having: Having, table: MemoryDynamoDb, kind: str, verdict: Verdict, status: Status, given_back: int
+) -> None:
+    case = CASES[kind]
     follower = having(case)
-    order = Decision(key=PAYOUT.key, case=1, digest=case.digest, verdict=verdict, reason="a letter")
+    assert follower.look(PAYOUT.key) == case
+    approve(table, case, verdict)
 
-    for _ in range(2):
-        assert follower.decide(order, ADA).status is Status.LIMBO
-    decided = follower.decide(order, BEA)
+    decided = follower.look(PAYOUT.key)
 
-    assert (decided.status, decided.trouble) == (status, None)
+    assert (decided.status, decided.trouble, decided.sequence) == (status, None, case.sequence + 1)
     assert decided.decided
     assert (decided.decided["by"], decided.decided["approved_by"]) == (ADA.by, BEA.by)
-    assert State.from_row(from_wire(table_row(follower))) == decided
-    with pytest.raises(ResolutionRefused, match="not in LIMBO"):
-        follower.decide(order, BEA)
+    assert decided.is_closed == (verdict is Verdict.CLOSE)
+    assert follower.state(PAYOUT.key) == decided
+    assert available(table) == given_back
+    again = follower.look(PAYOUT.key)
+    assert (again.cases, available(table)) == (case.cases, given_back)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.PAID, Verdict.NOT_PAID])
-def test_no_decision_is_carried_out_if_the_bank_speaks_meanwhile(having: Having, verdict: Verdict) -> None:
-    case = STATES[Status.LIMBO]
-    bank = Bank()
-    follower = having(case, bank=bank)
-    order = Decision(key=PAYOUT.key, case=1, digest=case.digest, verdict=verdict, reason="a letter")
-    follower.decide(order, ADA)
-    bank.found = Found(Word.ACCEPTED)
+@pytest.mark.parametrize("kind", ["paid", "returned"])
+def test_ask_waits_ten_more_days_for_a_line(having: Having, table: MemoryDynamoDb, kind: str) -> None:
+    follower = having(CASES[kind])
+    approve(table, CASES[kind], Verdict.ASK)
+    follower.look(PAYOUT.key)
 
-    with pytest.raises(ResolutionRefused, match="the bank says accepted now"):
-        follower.decide(order, BEA)
+    follower.now = lambda: NOW + timedelta(days=10, seconds=-1)
+    assert follower.look(PAYOUT.key).trouble is None
+    follower.now = lambda: NOW + timedelta(days=20)
+    again = follower.look(PAYOUT.key)
 
-    undecided = follower.state(PAYOUT.key)
-    assert (undecided.status, undecided.said, undecided.proposed) == (Status.LIMBO, Word.ACCEPTED, None)
-    assert (undecided.cases, undecided.trouble) == (case.cases, case.trouble)
-    with pytest.raises(ResolutionRefused, match="not what you were shown"):
-        follower.decide(order, BEA)
+    assert (again.trouble, again.cases) == (CASES[kind].trouble, 2)
+
+
+def test_a_line_still_moves_a_closed_payout(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(CASES["paid"])
+    approve(table, CASES["paid"], Verdict.CLOSE)
+    closed = follower.look(PAYOUT.key)
+    assert closed.listed_at is None
+
+    follower.book(line(PAYOUT.reference))
+    returned = follower.book(line(PAYOUT.reference, side=Side.IN, identity=RETURN_LINE))
+
+    assert returned
+    assert (returned.status, available(table)) == (Status.RETURNED, PAYOUT.amount)
+
+
+def test_a_frozen_account_gets_its_money_back_later(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(CASES["suspense"])
+    account = {**keys.account("alice"), "available": 0, "currency": "EUR"}
+    put(table, {**account, "frozen_at": "2026-11-20T12:00:00.123Z"})
+    approve(table, CASES["suspense"], Verdict.GIVE_BACK)
+
+    with pytest.raises(AccountFrozen):
+        follower.look(PAYOUT.key)
+    assert follower.state(PAYOUT.key) == CASES["suspense"]
+    put(table, account)
+    follower.look(PAYOUT.key)
+
+    assert (follower.state(PAYOUT.key).in_suspense, available(table)) == (None, PAYOUT.amount)
+
+
+def test_a_decided_return_to_a_frozen_account_waits_in_suspense(
+    having: Having, table: MemoryDynamoDb
+) -> None:
+    follower = having(CASES["paid"])
+    put(table, {**keys.account("alice"), "available": 0, "currency": "EUR", "frozen_at": "2026"})
+    approve(table, CASES["paid"], Verdict.NOT_PAID)
+
+    decided = follower.look(PAYOUT.key)
+
+    assert (decided.status, decided.in_suspense, decided.trouble) == (Status.RETURNED, 1, follow.SUSPENSE)
+    assert (decided.cases, available(table)) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "found"),
+    [
+        ("limbo", Verdict.PAID, Found(Word.ACCEPTED)),
+        ("limbo", Verdict.NOT_PAID, Found(Word.ACCEPTED)),
+        ("limbo", Verdict.NOT_PAID, NeverSeen()),
+        ("paid", Verdict.NOT_PAID, Found(Word.PAID)),
+    ],
+)
+def test_another_word_of_the_bank_opens_a_new_case(
+    having: Having, table: MemoryDynamoDb, kind: str, verdict: Verdict, found: Any
+) -> None:
+    case = replace(CASES[kind], said=None, said_at=None)
+    follower = having(case, bank=Bank(found=found))
+    approve(table, case, verdict)
+
+    again = follower.look(PAYOUT.key)
+
+    assert (again.status, again.cases, again.decided) == (case.status, 2, None)
+    assert again.trouble == f"the bank says {again.said} since two persons decided {verdict}"
+    assert follower.look(PAYOUT.key) == again
+    approve(table, again, verdict)
+    assert follower.look(PAYOUT.key).trouble is None
+
+
+@pytest.mark.parametrize("found", [SILENT, NeverSeen(), Found(Word.ACCEPTED)], ids=str)
+def test_the_word_that_persons_were_shown_carries_out(
+    having: Having, table: MemoryDynamoDb, found: Any
+) -> None:
+    case = replace(CASES["limbo"], said=Word.ACCEPTED, said_at="2026-11-20T12:00:00.123Z")
+    follower = having(case, bank=Bank(found=found))
+    approve(table, case, Verdict.NOT_PAID)
+
+    assert follower.look(PAYOUT.key).status is Status.REFUSED
+
+
+def test_a_line_since_the_approval_makes_it_void(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(CASES["suspense"])
+    approve(table, CASES["suspense"], Verdict.GIVE_BACK)
+    other = replace(CASES["suspense"], detail="ac04")
+    put(table, other.to_row())
+
+    assert follower.look(PAYOUT.key) == other
+    assert available(table) == 0
+
+
+@pytest.mark.parametrize(
+    "changed", [{"approved_by": ADA.by}, {"digest": "0" * 64}, {"verdict": "close"}], ids=str
+)
+def test_a_forged_approval_moves_nothing(having: Having, table: MemoryDynamoDb, changed: Row) -> None:
+    follower = having(CASES["limbo"])
+    approve(table, CASES["limbo"], Verdict.PAID, changed)
+
+    with pytest.raises(MalformedRow):
+        follower.look(PAYOUT.key)
+    assert follower.state(PAYOUT.key) == CASES["limbo"]
 
 
 def test_the_bank_refuses_only_for_a_declared_reason(having: Having) -> None:
@@ -263,7 +511,7 @@ def test_the_bank_refuses_only_for_a_declared_reason(having: Having) -> None:
     looked = follower.look(PAYOUT.key)
 
     assert (looked.status, looked.said) == (Status.UNKNOWN, None)
-    assert "in_progress" in str(looked.reason)
+    assert "in_progress" in str(looked.detail)
 
 
 def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> None:
@@ -296,6 +544,180 @@ def test_an_unknown_payout_is_returned_in_two_looks(having: Having) -> None:
     assert [follower.look(PAYOUT.key).status for _ in range(2)] == [Status.ACCEPTED, Status.RETURNED]
 
 
-def table_row(follower: Follower) -> Any:
-    items: Any = follower.store.client.items
-    return items[f"PAYOUT#{PAYOUT.key}", "PAYOUT"]
+@pytest.mark.parametrize("first", [Side.OUT, Side.IN])
+@pytest.mark.parametrize("status", [Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO])
+def test_a_caller_that_died_between_two_moves_is_replaced(
+    having: Having, status: Status, first: Side
+) -> None:
+    follower = having(STATES[status])
+    one, ends = line(PAYOUT.reference, side=first), {Side.OUT: Status.CONFIRMED, Side.IN: Status.RETURNED}
+    dying = having()
+    dying._finish = lambda state, line: state  # type: ignore[method-assign]
+
+    dead = dying.book(one)
+    assert dead
+    assert dead.status is Status.PAID
+    booked = [follower.book(one) for _ in range(2)]
+
+    assert [state.status for state in booked if state] == [ends[first]] * 2
+
+
+def test_many_hints_cause_one_look_in_five_seconds(having: Having) -> None:
+    bank = Bank(found=Found(Word.ACCEPTED))
+    follower = having(STATES[Status.PAID], bank=bank)
+    event = json.dumps(PAYOUT.reference).encode()
+    for seconds in range(5):
+        follower.now = lambda seconds=seconds: NOW + timedelta(seconds=seconds)  # type: ignore[misc]
+        hinted = follower.hint(event)
+
+    assert hinted.listed_at == "2026-11-20T12:00:05.123Z"
+    assert hinted.sequence == STATES[Status.PAID].sequence
+
+
+# Listed lines
+
+
+def listed(table: MemoryDynamoDb, one: Recorded) -> Row:
+    """The line's row in the list of what is to be booked."""
+    return from_wire(table.items[f"PAYOUT_LINE#{one.line.identity}", "LINE"])
+
+
+def read(table: MemoryDynamoDb, *ones: Recorded) -> None:
+    """Record lines of a statement as its reader does."""
+    for one in ones:
+        write = lines.listed(one)
+        put(table, record.line(one, FILE).parameters["Item"], *([write.parameters["Item"]] if write else []))
+
+
+def test_a_listed_line_is_booked_and_leaves_the_list(having: Having, table: MemoryDynamoDb) -> None:
+    follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
+    read(table, one)
+
+    booked = [follower.book_listed(one.line.identity) for _ in range(2)]
+
+    assert [state.status for state in booked if state] == [Status.CONFIRMED] * 2
+    assert "gsi1pk" not in listed(table, one)
+    match = record.match_of(from_wire(table.items[f"BANK_LINE#{one.line.identity}", "MATCH"]))
+    assert (match.order, match.account, match.amount, match.side) == (
+        *(f"PAYOUT#{PAYOUT.key}", "alice"),
+        *(PAYOUT.amount, Side.OUT),
+    )
+
+
+def test_a_line_that_is_not_recorded_yet_stays_listed(having: Having, table: MemoryDynamoDb) -> None:
+    follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
+    write = lines.listed(one)
+    assert write
+    put(table, write.parameters["Item"])
+
+    assert follower.book_listed(one.line.identity) is None
+    assert listed(table, one)["gsi1pk"] == "PAYOUT_LINES"
+    assert follower.state(PAYOUT.key) == STATES[Status.PAID]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"amount": 1}, f"line: its amount is not that of {PAYOUT.key}"),
+        ({"side": Side.IN, "returns": ""}, f"line: it names {PAYOUT.key}, but is no return"),
+        ({"identity": RETURN_LINE}, f"line: a second debit of {PAYOUT.key}"),
+    ],
+    ids=str,
+)
+def test_a_refused_line_is_listed_with_the_reason(
+    having: Having, table: MemoryDynamoDb, changed: dict[str, Any], why: str
+) -> None:
+    follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, **changed)
+    read(table, one)
+
+    for _ in range(2):
+        assert follower.book_listed(one.line.identity) is None
+        assert (listed(table, one)["gsi1pk"], listed(table, one)["refused"]) == ("PAYOUT_LINE_FAULTS", why)
+    assert follower.state(PAYOUT.key) == STATES[Status.CONFIRMED]
+    assert (f"BANK_LINE#{one.line.identity}", "MATCH") not in table.items
+
+
+def test_a_line_of_no_payout_is_listed_as_refused(having: Having, table: MemoryDynamoDb) -> None:
+    follower, one = having(STATES[Status.PAID]), line("A" * 32)
+    read(table, one)
+
+    assert follower.book_listed(one.line.identity) is None
+    assert listed(table, one)["refused"] == "line: no payout has its reference"
+
+
+@pytest.mark.parametrize(
+    "references", [("A" * 32,), (PAYOUT.reference,)], ids=["no payout", "another amount"]
+)
+def test_a_refused_line_that_an_order_books_leaves_the_list(
+    having: Having, table: MemoryDynamoDb, references: tuple[str, ...]
+) -> None:
+    follower, one = having(STATES[Status.PAID]), line(*references, amount=7)
+    read(table, one)
+    follower.book_listed(one.line.identity)
+    assert "refused" in listed(table, one)
+    put(table, record.match(MATCH._replace(line=one.line.identity))[0].parameters["Item"])
+
+    assert follower.book_listed(one.line.identity) is None
+
+    assert listed(table, one).keys() == {"pk", "sk", "booked"}
+    assert follower.state(PAYOUT.key) == STATES[Status.PAID]
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("status", [*STATES.keys() - {Status.RESERVED, Status.REFUSED}])
+def test_a_line_that_an_order_has_moves_no_payout(
+    having: Having, table: MemoryDynamoDb, status: Status, side: Side
+) -> None:
+    """Its money has left the books with that order."""
+    state = replace(STATES[status], debit_line=None) if status is not Status.CONFIRMED else STATES[status]
+    follower, one = having(state), line(PAYOUT.reference, side=side)
+    read(table, one)
+    put(table, record.match(MATCH._replace(line=one.line.identity))[0].parameters["Item"])
+
+    assert follower.book_listed(one.line.identity) is None
+
+    assert follower.state(PAYOUT.key) == state
+    assert "gsi1pk" not in listed(table, one)
+    with pytest.raises(LineRefused):
+        follower.book(one)
+
+
+def test_a_line_that_another_payout_has_is_refused(having: Having, table: MemoryDynamoDb) -> None:
+    follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
+    read(table, one)
+    match = MATCH._replace(line=one.line.identity, order="PAYOUT#payout-2026-000102")
+    put(table, record.match(match)[0].parameters["Item"])
+
+    assert follower.book_listed(one.line.identity) is None
+    assert listed(table, one)["refused"] == "line: it belongs to PAYOUT#payout-2026-000102"
+
+
+def test_a_malformed_line_is_not_booked(having: Having, table: MemoryDynamoDb) -> None:
+    follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
+    read(table, one)
+    put(table, {**record.line(one, FILE).parameters["Item"], "amount": "4820"})
+
+    with pytest.raises(MalformedRow):
+        follower.book_listed(one.line.identity)
+    assert listed(table, one)["gsi1pk"] == "PAYOUT_LINES"
+
+
+def test_a_forged_reference_leads_to_no_payout(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(STATES[Status.PAID])
+    for key in ("payout-2026-000102", 7):
+        put(table, {**keys.payout_reference(PAYOUT.reference), "key": key})
+        with pytest.raises(MalformedRow):
+            follower.book(line(PAYOUT.reference))
+
+
+def test_a_return_line_ends_only_the_case_that_waits_for_it(having: Having) -> None:
+    suspended = replace(CASES["suspense"], return_line=None)
+    follower = having(suspended)
+
+    booked = follower.book(line(PAYOUT.reference, side=Side.IN, identity=RETURN_LINE))
+
+    assert booked
+    assert (booked.trouble, booked.listed_at, booked.cases) == (
+        *(follow.SUSPENSE, suspended.listed_at),
+        suspended.cases,
+    )

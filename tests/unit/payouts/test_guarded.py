@@ -27,7 +27,7 @@ from settlement.payouts.port import (
     Refused,
     Unknown,
 )
-from tests.unit.payouts.rows import STATES
+from tests.unit.payouts.rows import KEYS, STATES, destination_rows, rows_of
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -372,10 +372,10 @@ PAYOUT = STATES[Status.RESERVED].key
 
 
 def follower(town: Town, guarded: Guarded, state: State) -> Follower:
-    named = {**keys.payout_reference(state.payout.reference), "key": state.key}
-    for row in (state.to_row(), named):
+    for row in (*rows_of(state), *destination_rows()):
         town.table.put_item(TableName="payouts", Item=to_wire(row))
-    return Follower(Store(town.table, "payouts", pause=lambda tries: None), guarded, lambda: NOW)
+    store = Store(town.table, "payouts", pause=lambda tries: None)
+    return Follower(store, guarded, lambda: NOW, KEYS.is_proven)
 
 
 def test_an_open_circuit_leaves_a_reserved_payout_reserved(town: Town) -> None:
@@ -384,7 +384,7 @@ def test_an_open_circuit_leaves_a_reserved_payout_reserved(town: Town) -> None:
 
     held = following.look(PAYOUT)
 
-    assert (held.status, held.reason, held.attempts) == (Status.RESERVED, OPEN, 0)
+    assert (held.status, held.detail, held.attempts) == (Status.RESERVED, OPEN, 0)
     assert town.bank.calls == []
     town.bank.answer = TAKEN
     town.wait()
@@ -398,7 +398,7 @@ def test_an_open_circuit_leaves_an_unknown_payout_unknown(town: Town) -> None:
 
     asked = following.look(PAYOUT)
 
-    assert (asked.status, asked.reason, asked.said) == (Status.UNKNOWN, OPEN, None)
+    assert (asked.status, asked.detail, asked.said) == (Status.UNKNOWN, OPEN, None)
     town.wait()
     assert following.look(PAYOUT).status is not Status.UNKNOWN
     assert town.bank.calls == [f"find {PAYOUT}"]

@@ -1,10 +1,13 @@
+from datetime import timedelta
+
 import pytest
 
 from settlement.core.model.errors import PayoutFenced
+from settlement.core.model.timestamps import timestamp
 from settlement.payouts import moves
 from settlement.payouts.moves import HEARD, RULES, Move, after, transfer
 from settlement.payouts.payout import State, Status, Word
-from tests.unit.payouts.rows import LINE, NOTES, PAYOUT, STATES
+from tests.unit.payouts.rows import CASES, LINE, NOTES, PAYOUT, STATES
 from tests.world.environment import NOW
 
 LEGAL = {
@@ -17,6 +20,9 @@ LEGAL = {
     Move.STICK: "RESERVED UNKNOWN ACCEPTED -> LIMBO",
     Move.ASK: "LIMBO -> UNKNOWN",
 }
+
+
+GIVE_BACK = "RETURNED -> RETURNED: suspense:EUR -> alice"
 
 
 def told(move: Move, states: list[Status]) -> str:
@@ -38,8 +44,15 @@ def test_a_return_gives_back_from_where_the_money_is() -> None:
     }
 
 
+def test_suspense_is_given_back_once() -> None:
+    given = after(CASES["suspense"], Move.GIVE_BACK, NOW)
+
+    assert told(Move.GIVE_BACK, [Status.RETURNED]) == GIVE_BACK
+    assert (given.in_suspense, given.trouble, given.listed_at) == (None, None, None)
+
+
 def test_every_move_is_examined() -> None:
-    assert {*RULES} == {*Move} == {*LEGAL, Move.RETURN}
+    assert {*RULES} == {*Move} == {*LEGAL, Move.RETURN, Move.GIVE_BACK}
 
 
 @pytest.mark.parametrize("status", Status)
@@ -87,7 +100,7 @@ def test_a_payout_is_listed_until_it_is_at_rest(status: Status) -> None:
 def test_a_case_stays_listed_since_its_beginning() -> None:
     case = STATES[Status.LIMBO]
 
-    assert moves.noted(case, NOW.replace(year=2027), proposed={}).listed_at == case.listed_at
+    assert moves.noted(case, NOW.replace(year=2027), detail="500").listed_at == case.listed_at
 
 
 def test_a_returned_payout_waits_for_its_returns_line() -> None:
@@ -97,8 +110,26 @@ def test_a_returned_payout_waits_for_its_returns_line() -> None:
     assert moves.noted(returned, NOW, return_line="7e" * 32).listed_at is None
 
 
+def test_a_line_or_a_case_fences_as_a_move_does() -> None:
+    paid = STATES[Status.PAID]
+
+    opened = moves.counted(paid, NOW, trouble="late")
+    ended = moves.counted(opened, NOW, decided={"verdict": "ask", "case": "1"})
+
+    assert [one.sequence - paid.sequence for one in (opened, ended)] == [1, 2]
+    assert [(one.cases, one.trouble) for one in (opened, ended)] == [(1, "late"), (1, None)]
+
+
+def test_many_hints_cause_one_look_in_five_seconds() -> None:
+    hinted = STATES[Status.PAID]
+    for seconds in range(5):
+        hinted = moves.brought_forward(hinted, NOW + timedelta(seconds=seconds))
+
+    assert hinted.listed_at == timestamp(NOW + timedelta(seconds=5))
+
+
 def test_a_hint_never_puts_a_look_off() -> None:
     state = STATES[Status.UNKNOWN]
 
     assert moves.brought_forward(state, NOW.replace(year=2027)) == state
-    assert moves.brought_forward(state, NOW.replace(year=2025)).listed_at == "2025-11-20T12:00:00.123Z"
+    assert moves.brought_forward(state, NOW.replace(year=2025)).listed_at == "2025-11-20T12:00:05.123Z"

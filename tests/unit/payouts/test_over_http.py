@@ -226,6 +226,17 @@ def test_a_currency_that_the_bank_refuses_is_not_sent() -> None:
         bank("http://127.0.0.1:9").request(state)
 
 
+def test_a_currency_that_has_left_the_stage_is_not_asked_about() -> None:
+    """The payout waits for persons: no look of another one may fail of it."""
+    state = replace(SENDING, payout=replace(PAYOUT, currency="KWD"))
+
+    with banking(200, ABOUT | {"status": "paid"}) as (asked, requests):
+        answers = {asked.submit(state, SENT), asked.find(state)}
+
+    assert answers == {Unknown("a-bank takes no KWD")}
+    assert requests == []
+
+
 def test_an_exchange_must_end_before_others_may_ask() -> None:
     with pytest.raises(ValueError, match="within"):
         bank("http://127.0.0.1:9", 8)

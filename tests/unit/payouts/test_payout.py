@@ -7,13 +7,13 @@ import pytest
 from settlement.core.model.stored import MalformedRow
 from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import State, Status, reference_of
-from tests.unit.payouts.rows import PAYOUT, STATES
+from tests.unit.payouts.rows import CASES, PAYOUT, STATES
 
 ACCEPTED, LIMBO = STATES[Status.ACCEPTED].to_row(), STATES[Status.LIMBO].to_row()
 FULL = {
     **STATES[Status.CONFIRMED].to_row(),
     **{"gsi1sk": "2026-11-20T12:00:00.123Z", "trouble": "t", "return_line": "7e" * 32},
-    **{"proposed": {"verdict": "paid"}, "decided": {"verdict": "paid"}, "reason": "r"},
+    **{"decided": {"verdict": "paid", "case": "1"}, "detail": "r"},
     **{"asked_from": "2026-11-20T12:00:00.123Z"},
 }
 OF_WRONG_TYPES: tuple[Any, ...] = (None, 1, b"", True, "", {}, {"a"}, "2026-11-20", "x" * 500)
@@ -27,7 +27,7 @@ def test_a_row_is_read_as_it_was_written(status: Status) -> None:
 
 
 def test_a_full_row_is_read() -> None:
-    assert State.from_row(FULL).decided == {"verdict": "paid"}
+    assert State.from_row(FULL).decided == {"verdict": "paid", "case": "1"}
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,9 @@ def test_a_row_without_a_needed_value_is_malformed(name: str) -> None:
 @pytest.mark.parametrize("wrong", OF_WRONG_TYPES, ids=repr)
 def test_a_wrong_value_is_malformed(name: str, wrong: Any) -> None:
     is_right = (
-        (isinstance(wrong, str) and name in ("reason", "trouble"))
+        (isinstance(wrong, str) and name in ("detail", "trouble"))
         or (name == "holder" and wrong == "2026-11-20")
         or (wrong == 1 and type(wrong) is int and name in ("sequence", "attempts", "cases"))
-        or (wrong == {} and name in ("proposed", "decided"))
     )
     if is_right:
         State.from_row(FULL | {name: wrong})
@@ -84,7 +83,10 @@ def test_a_wrong_value_is_malformed(name: str, wrong: Any) -> None:
         {"pk": "PAYOUT#payout-2026-000102"},
         {"pk": "PAYOUT#short"},
         {"status": "CONFIRMED"},
-        {"proposed": {"verdict": 1}},
+        {"decided": {"verdict": 1, "case": "1"}},
+        {"decided": {"verdict": "paid"}},
+        {"decided": {"case": "1"}},
+        {"in_suspense": 1},
     ],
     ids=str,
 )
@@ -111,12 +113,31 @@ def test_no_log_line_has_an_iban() -> None:
     assert STATES[Status.PAID].iban not in repr(STATES[Status.PAID])
 
 
-def test_a_first_persons_decision_leaves_the_digest() -> None:
+def test_the_digest_is_of_all_that_a_person_is_shown() -> None:
     state = STATES[Status.LIMBO]
-    proposed = State.from_row(LIMBO | {"proposed": {"verdict": "paid"}})
 
-    assert proposed.digest == state.digest
-    assert State.from_row(LIMBO | {"reason": "other"}).digest != state.digest
+    assert State.from_row(LIMBO | {"sequence": 9}).digest == state.digest
+    for changed in ({"detail": "other"}, {"cases": 2}, {"said": "paid", "said_at": state.sent_at}):
+        assert State.from_row(LIMBO | changed).digest != state.digest
+
+
+@pytest.mark.parametrize("wrong", [0, 2, True, "1", None], ids=repr)
+def test_suspense_has_all_of_a_returned_payout_or_nothing(wrong: Any) -> None:
+    row = CASES["suspense"].to_row()
+
+    assert State.from_row(row) == CASES["suspense"]
+    with pytest.raises(MalformedRow):
+        State.from_row(row | {"in_suspense": wrong})
+
+
+def test_only_the_last_case_closes_a_payout() -> None:
+    closed = replace(STATES[Status.PAID], cases=2, decided={"verdict": "close", "case": "2"})
+
+    assert closed.is_closed
+    assert closed.is_at_rest
+    assert not replace(closed, cases=3).is_at_rest
+    assert not replace(closed, decided={"verdict": "ask", "case": "2"}).is_at_rest
+    assert not replace(closed, decided=None).is_at_rest
 
 
 @pytest.mark.parametrize(

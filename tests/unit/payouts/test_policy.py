@@ -8,7 +8,7 @@ from settlement.payouts import moves, policy
 from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.policy import Act, may_send_again, may_submit, next_act, next_look
 from settlement.payouts.port import Declared
-from tests.unit.payouts.rows import LINE, STATES
+from tests.unit.payouts.rows import CASES, LINE, STATES
 from tests.world.environment import NOW
 
 SECOND, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
@@ -20,6 +20,7 @@ RESERVED, SENDING, UNKNOWN, PAID = (
 )
 NEVER_SEEN = replace(UNKNOWN, said=Word.NEVER_SEEN, said_at=timestamp(NOW))
 NEVER_SENT = replace(RESERVED, status=Status.UNKNOWN, asked_from=timestamp(NOW + DAY))
+CLOSED = moves.counted(CASES["paid"], NOW, decided={"verdict": "close", "case": "1"})
 LACKS_RETURN = moves.noted(STATES[Status.RETURNED], NOW, debit_line=LINE)
 
 
@@ -42,9 +43,12 @@ LACKS_RETURN = moves.noted(STATES[Status.RETURNED], NOW, debit_line=LINE)
         (STATES[Status.ACCEPTED], KNOWS, 30 * DAY, Act.ASK),
         (PAID, KNOWS, 10 * DAY - SECOND, Act.ASK),
         (PAID, KNOWS, 10 * DAY, Act.OPEN_CASE),
-        (moves.noted(PAID, NOW, trouble="late"), KNOWS, 10 * DAY, Act.WAIT),
+        (moves.counted(PAID, NOW, trouble="late"), KNOWS, 10 * DAY, Act.WAIT),
         (LACKS_RETURN, KNOWS, 10 * DAY - SECOND, Act.WAIT),
         (LACKS_RETURN, KNOWS, 10 * DAY, Act.OPEN_CASE),
+        (replace(PAID, asked_from=timestamp(NOW + 10 * DAY)), KNOWS, 20 * DAY - SECOND, Act.ASK),
+        (replace(PAID, asked_from=timestamp(NOW + 10 * DAY)), KNOWS, 20 * DAY, Act.OPEN_CASE),
+        (CLOSED, KNOWS, 99 * DAY, Act.WAIT),
         *(
             (STATES[status], KNOWS, 99 * DAY, Act.WAIT)
             for status in (Status.CONFIRMED, Status.REFUSED, Status.RETURNED, Status.LIMBO)

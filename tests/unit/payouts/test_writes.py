@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import (
     AccountClosed,
@@ -16,6 +17,7 @@ from settlement.core.model.errors import (
     DestinationRefused,
     IdempotencyConflict,
     InsufficientFunds,
+    LineRefused,
     PayoutFenced,
     PayoutNotFound,
     PayoutRefused,
@@ -23,12 +25,23 @@ from settlement.core.model.errors import (
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
-from settlement.payouts import moves, writes
-from settlement.payouts.destination import Destination
+from settlement.payouts import destination, moves, writes
 from settlement.payouts.moves import Move
 from settlement.payouts.payout import Payout, Status
 from settlement.payouts.writes import Limits
-from tests.unit.payouts.rows import LIMITS, NOTES, PAYABLE, PAYOUT, STATES
+from tests.unit.payouts.rows import (
+    BEA,
+    CASES,
+    LIMITS,
+    LINE,
+    NOTES,
+    PAYABLE,
+    PAYOUT,
+    RETURN_LINE,
+    STATES,
+    destination_rows,
+)
+from tests.world.bank_rows import LINE as BANK_LINE
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -40,7 +53,8 @@ Reserve = Callable[..., None]
 def table() -> MemoryDynamoDb:
     table = MemoryDynamoDb()
     put(table, keys.account("alice"), available=FUNDS, currency="EUR", limbo_cases=0)
-    put(table, keys.destination("landlord"), **of(PAYABLE))
+    for row in destination_rows():
+        put(table, row)
     return table
 
 
@@ -53,20 +67,15 @@ def store(table: MemoryDynamoDb) -> Store:
 def reserve(store: Store) -> Reserve:
     def act(
         payout: Payout = PAYOUT,
-        destination: Destination = PAYABLE,
         limits: Limits = LIMITS,
         now: datetime = NOW,
     ) -> None:
-        store.transact(writes.reserve(payout, destination, limits, now))
+        store.transact(writes.reserve(payout, PAYABLE, limits, now))
 
     return act
 
 
-def of(destination: Destination) -> dict[str, Any]:
-    return {name: value for name, value in vars(destination).items() if value is not None and name != "id"}
-
-
-def put(table: MemoryDynamoDb, key: dict[str, str], **row: Any) -> None:
+def put(table: MemoryDynamoDb, key: Row, **row: Any) -> None:
     table.put_item(TableName="payouts", Item=to_wire({**key, **row}))
 
 
@@ -121,24 +130,12 @@ def test_an_account_that_is_missing_reserves_nothing(table: MemoryDynamoDb, rese
         reserve()
 
 
-@pytest.mark.parametrize(
-    ("destination", "why"),
-    [
-        (replace(PAYABLE, account="bob"), "another account"),
-        (replace(PAYABLE, frozen_at=timestamp(NOW)), "frozen"),
-        (replace(PAYABLE, confirmed_by=None, payable_from=None), "no second person"),
-        (replace(PAYABLE, payable_from=timestamp(NOW + timedelta(milliseconds=1))), "may be paid from"),
-        (replace(PAYABLE, iban="GB29NWBK60161331926819"), "changed"),
-        (replace(PAYABLE, holder="Mallory"), "changed"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_destination_that_may_not_be_paid_is_named(
-    table: MemoryDynamoDb, reserve: Reserve, destination: Destination, why: str
+def test_a_destination_frozen_meanwhile_reserves_nothing(
+    table: MemoryDynamoDb, store: Store, reserve: Reserve
 ) -> None:
-    put(table, keys.destination("landlord"), **of(destination))
+    store.transact([destination.freeze("landlord", BEA, NOW)])
 
-    with pytest.raises(DestinationRefused, match=why):
+    with pytest.raises(DestinationRefused, match="it is frozen"):
         reserve()
     assert available(table) == FUNDS
 
@@ -229,4 +226,60 @@ def test_only_a_refusal_goes_back_to_any_account(table: MemoryDynamoDb, store: S
     table.put_item(TableName="payouts", Item=to_wire(sending.to_row()))
     store.transact(writes.move(sending, moves.after(sending, Move.REFUSE, NOW), Move.REFUSE, NOW))
 
+    assert available(table) == PAYOUT.amount
+
+
+def test_a_send_refuses_a_frozen_destination(table: MemoryDynamoDb, store: Store) -> None:
+    """A freeze may come between any read and the send's record."""
+    before = STATES[Status.RESERVED]
+    put(table, before.to_row())
+    store.transact([destination.freeze("landlord", BEA, NOW)])
+    after = moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND])
+
+    with pytest.raises(DestinationRefused, match="it is frozen"):
+        store.transact(writes.move(before, after, Move.SEND, NOW))
+    assert table.items["PAYOUT#payout-2026-000101", "PAYOUT"] == to_wire(before.to_row())
+
+
+@pytest.mark.parametrize("name", ["debit_line", "return_line"])
+def test_of_two_lines_at_once_the_second_is_fenced(table: MemoryDynamoDb, store: Store, name: str) -> None:
+    before = STATES[Status.RETURNED]
+    put(table, before.to_row())
+    for identity in (LINE, RETURN_LINE):
+        line = BANK_LINE._replace(identity=identity)
+        noted = writes.note_line(before, moves.counted(before, NOW, **{name: identity}), line, NOW)
+        if identity == LINE:
+            store.transact(noted)
+        else:
+            with pytest.raises(PayoutFenced):
+                store.transact(noted)
+
+    assert from_wire(table.items["PAYOUT#payout-2026-000101", "PAYOUT"])[name] == LINE
+
+
+def test_a_line_of_an_order_is_not_a_payouts(table: MemoryDynamoDb, store: Store) -> None:
+    before, line = STATES[Status.PAID], BANK_LINE._replace(identity=LINE)
+    put(table, before.to_row())
+    put(table, keys.bank_match(LINE), order="withdraw-account-0001")
+    after = moves.after(before, Move.CONFIRM, NOW, debit_line=LINE)
+
+    with pytest.raises(LineRefused, match="it belongs to withdraw-account-0001"):
+        store.transact(writes.move(before, after, Move.CONFIRM, NOW, line=line))
+    assert table.items["PAYOUT#payout-2026-000101", "PAYOUT"] == to_wire(before.to_row())
+
+
+def test_suspense_goes_back_only_to_an_open_account(table: MemoryDynamoDb, store: Store) -> None:
+    before = CASES["suspense"]
+    put(table, before.to_row())
+    give_back = writes.move(before, moves.after(before, Move.GIVE_BACK, NOW), Move.GIVE_BACK, NOW)
+    put(table, keys.account("alice"), available=0, currency="EUR", frozen_at=timestamp(NOW))
+
+    with pytest.raises(AccountFrozen):
+        store.transact(give_back)
+    put(table, keys.account("alice"), available=0, currency="EUR")
+    store.transact(give_back)
+
+    assert available(table) == PAYOUT.amount
+    with pytest.raises(AlreadyApplied):
+        store.transact(give_back)
     assert available(table) == PAYOUT.amount

@@ -1,0 +1,337 @@
+"""Payouts to a bank: their functions, machine, schedule and webhook, if the stage has a bank."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from .bank import BANK_LINE, Bank, BankSettings
+from .core import FAILED, Added, Core, Room, let_call
+from .functions import HandlerFunction
+from .grants import ACCOUNT, ENTRIES, LONG_MEMORY_MB, Handler, allow
+from .http_api import SettlementsApi, api_of
+from .pager import Pager
+from .payouts_config import PayoutSettings
+from .settings import CoreSettings
+from .shared_secrets import let_read, new_secret
+from .signing import RowKeys
+from .state_machines import Machine
+from .table import DESTINATION, PAYOUT
+from .table import PAYOUT_CASE as CASE
+from .urgency import Urgency
+from .webhook import Receiver, Webhook, WebhookSettings
+
+REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
+CIRCUIT = "CIRCUIT"
+
+_RESERVING = {
+    "GetItem": (PAYOUT, DESTINATION),
+    "Put": (PAYOUT, REFERENCE, ENTRIES),
+    "Update": (DESTINATION, DAY, ACCOUNT),
+}
+
+OPTIONAL = {
+    "ReservePayout": Handler(rows=_RESERVING, names=("available", "currency"), expires=True),
+    "ServePayouts": Handler(
+        rows=_RESERVING,
+        names=("available", "currency"),
+        expires=True,
+        by_http=True,
+        failure=Urgency.MORNING,
+    ),
+    "FollowPayouts": Handler(
+        rows={
+            "GetItem": (PAYOUT, REFERENCE, CASE, DESTINATION, ENTRIES, BANK_LINE, CIRCUIT),
+            "Put": (ENTRIES, BANK_LINE),
+            "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
+            "PutItem": (CIRCUIT,),
+        },
+        names=("available", "currency"),
+        expires=True,
+        lists=True,
+        seconds=55,  # the next run is a minute away
+        memory_mb=LONG_MEMORY_MB,
+    ),
+    "BankEvents": Handler(
+        rows={"GetItem": (PAYOUT, REFERENCE), "Update": (PAYOUT,)},
+        by_http=True,
+        failure=Urgency.MORNING,
+    ),
+}
+"""Only FollowPayouts reaches the bank, and moves payouts."""
+
+_PROVING = ("ReservePayout", "ServePayouts", "FollowPayouts")
+"""Functions that sign entries, and prove rows signed by earlier keys."""
+
+_OF_MOVES = (
+    *("status", "said", "said_at", "decided", "trouble", "cases", "in_suspense", "asked_from", "gsi1pk"),
+    *(
+        "attempts",
+        "first_sent_at",
+        "sent_at",
+        "sent_sha256",
+        "paid_at",
+        "ended_at",
+        "debit_line",
+        "return_line",
+    ),
+)
+"""Attributes of a payout that no event of the bank changes. Strangers call BankEvents."""
+
+_READER = {"BatchGetItem": (LISTED,), "Put": (LISTED,)}
+"""Rows of ReadStatements, which lists the lines that name a payout."""
+
+PAY_ROUTE, READ_ROUTE = "POST /payouts", "GET /payouts/{key}"
+PAY_CALL, READ_CALL = "POST/payouts", "GET/payouts/*"
+
+_LATE_SECONDS = 900
+"""Time for a backlog of the bank's outage."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayoutsSettings(BankSettings, WebhookSettings):
+    """See docs/decisions/2026-11-29-payouts.md."""
+
+    payouts: PayoutSettings | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.payouts is None:
+            return
+        if self.statements_every_minutes is None:
+            raise ValueError("payouts: needs statements_every_minutes, as a statement has the last word")
+        if not (self.payouts.is_secure or self.is_embedded):
+            raise ValueError("bank_url: must be an HTTPS address")
+        for name in ("payout", "day"):
+            limits = getattr(self.payouts, name)
+            if assets := sorted(limits.keys() & self.assets.keys()):
+                raise ValueError(f"payouts.{name}: {assets[0]} is an asset, which no bank pays out")
+            self._check_decimals(f"payouts.{name}", limits)
+        for code, amount in self.payouts.payout.items():
+            if not 0 < Decimal(amount) <= Decimal(self.payouts.day[code]):
+                raise ValueError(f"payouts.day: {code} must be at least the limit of a payout, above 0")
+
+    @property
+    def payout_limits(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The limits of a payout and of a day, in minor units."""
+        return self.in_minor_units(self.bank.payout), self.in_minor_units(self.bank.day)
+
+    @property
+    def bank(self) -> PayoutSettings:
+        """The settings of a stage that pays out. Raises ValueError for others."""
+        if self.payouts is None:
+            raise ValueError("payouts: is not set")
+        return self.payouts
+
+
+class Payouts(Construct):
+    """The machine, the schedule, and the secrets of a bank, each readable by one function.
+
+    A new stage's secrets are random: the bank refuses requests until an operator stores its token.
+    """
+
+    def __init__(
+        self, core: Core, functions: Mapping[str, HandlerFunction], settings: PayoutsSettings
+    ) -> None:
+        super().__init__(core.scope, "Payouts")
+        follow, events = functions["FollowPayouts"], functions["BankEvents"]
+        self.credentials = new_secret(self, "Credentials", {}, "api_key", settings)
+        let_read(follow, self.credentials)
+        self.signing = new_secret(self, "Signing", {"previous": None}, "current", settings)
+        let_read(events, self.signing)
+        events.add_environment("BANK_SIGNING_SECRET", self.signing.secret_arn)
+        self._configure(core, functions, settings)
+        self.machine = Machine(
+            core.scope,
+            "PayOut",
+            definition="pay_out",
+            machine_type=sfn.StateMachineType.STANDARD,
+            names=functions,
+            settings=settings,
+        )
+        self.machine.startable_by(functions["ServePayouts"], "PAYOUT_MACHINE")
+        self._follow_each_minute(follow)
+        self.webhook = Webhook(
+            self,
+            "Webhook",
+            receiver=Receiver(
+                function=events,
+                name="bank-events",
+                path="/",
+                alarm="BankEventsRefused",
+                described="Many of the bank's events are refused: a wrong secret, or strangers.",
+            ),
+            pager=core.pager,
+            settings=settings,
+        )
+
+    def _configure(
+        self, core: Core, functions: Mapping[str, HandlerFunction], settings: PayoutsSettings
+    ) -> None:
+        bank, limits = settings.bank, settings.payout_limits
+        others = [functions["ReservePayout"], functions["ServePayouts"]]
+        if taker := core.functions.get("TakeOrder"):
+            others.append(taker)
+            let_call(taker, "FOLLOW_PAYOUTS", functions["FollowPayouts"])
+        for function in others:
+            function.add_environment("PAYOUTS", bank.limits(*limits))
+        described = bank.to_json(*limits, secret_id=self.credentials.secret_arn)
+        functions["FollowPayouts"].add_environment("PAYOUTS", described)
+
+    def _follow_each_minute(self, follow: lambda_.Function) -> None:
+        follow.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
+        scheduler.Schedule(
+            self,
+            "EachMinute",
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
+            target=targets.LambdaInvoke(
+                follow, input=scheduler.ScheduleTargetInput.from_object({}), retry_attempts=0
+            ),
+        )
+
+
+def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
+    pager.level("PayoutCases", "PayoutCases", "Payouts wait for a decision of two persons.")
+    pager.alarm(
+        "PayoutLookLate",
+        pager.metric("PayoutLookLate", statistic="Maximum"),
+        "Payouts are followed a quarter of an hour late, or not at all.",
+        threshold=_LATE_SECONDS,
+        missing=cloudwatch.TreatMissingData.BREACHING,
+    )
+    pager.level(
+        "PayoutLineFaults",
+        "PayoutLineFaults",
+        "Lines of the bank contradict the payouts that they name.",
+        urgency=Urgency.MORNING,
+    )
+    pager.alarm(
+        "PayoutUnknown",
+        pager.metric("PayoutUnknown"),
+        "The bank has not said for an hour whether it took a payout.",
+        urgency=Urgency.MORNING,
+    )
+    pager.alarm(
+        "BankCircuitOpen",
+        pager.metric("BankCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
+        "The bank is unavailable: payouts wait.",
+        # The circuit writes its metric when it changes. Until then the alarm keeps its state.
+        missing=cloudwatch.TreatMissingData.IGNORE,
+        urgency=Urgency.INFORMATION,
+    )
+    pager.alarm(
+        "BankSecretUnreadable",
+        pager.metric("BankSecretUnreadable"),
+        "A function cannot read a secret that it shares with the bank.",
+    )
+    pager.alarm(
+        "FollowPayoutsFailed",
+        _errors(functions["FollowPayouts"]),
+        "Payouts are not followed: the function fails or times out.",
+        threshold=3,  # a dead schedule causes five; calls that race for a payout cause a few
+        urgency=Urgency.MORNING,
+    )
+    for name, handler in OPTIONAL.items():
+        if handler.failure is not None:
+            pager.alarm(
+                f"{name}Failed",
+                _errors(functions[name]),
+                f"{name} fails, times out or cannot start. Its caller retries.",
+                urgency=handler.failure,
+            )
+
+
+def _errors(function: lambda_.Function) -> cloudwatch.Metric:
+    return function.metric_errors(period=Duration.minutes(5), statistic="Sum")
+
+
+def _new_functions(core: Core, settings: CoreSettings) -> dict[str, HandlerFunction]:
+    functions = {
+        name: HandlerFunction(core.scope, name, handler, settings=settings, environment=core.environment)
+        for name, handler in OPTIONAL.items()
+    }
+    for name, handler in OPTIONAL.items():
+        fixed = _OF_MOVES if name == "BankEvents" else ()
+        core.ledger.grant(functions[name], handler.rows, untouched=[*handler.untouched, *fixed])
+        if handler.lists:
+            core.ledger.grant_listing(functions[name])
+        if name in _PROVING:
+            core.needed(RowKeys).give_all(functions[name])
+    core.ledger.grant_rows(core.needed(Bank).reader, _READER)
+    return functions
+
+
+def _open(core: Core, function: lambda_.Function, settings: CoreSettings) -> tuple[SettlementsApi, str]:
+    """Open the routes. Return the API, and the ARN of the payers' policy."""
+    api = api_of(core, settings)
+    api.open("Payouts", function, {"PayOut": PAY_ROUTE, "Payout": READ_ROUTE}, "*/payouts*")
+    api.let_readers(READ_CALL)
+    calls = [api.arn(call) for call in (PAY_CALL, READ_CALL)]
+    payer = api.policy("Payer", "What a service may do that pays out by HTTP, and follows its payouts", calls)
+    return api, payer.ref
+
+
+def build(core: Core, settings: PayoutsSettings) -> Added:
+    if settings.payouts is None:
+        return Added()
+    functions = _new_functions(core, settings)
+    part = Payouts(core, functions, settings)
+    api, payer = _open(core, functions["ServePayouts"], settings)
+    _watch(core.pager, functions)
+    pager = core.pager
+    return Added(
+        part=part,
+        outputs={
+            "SettlementsApiUrl": api.url,
+            "PayerPolicyArn": payer,
+            "PayoutMachineArn": part.machine.state_machine_arn,
+            "BankWebhookUrl": part.webhook.url,
+            "BankCredentialsArn": part.credentials.secret_arn,
+            "BankSigningArn": part.signing.secret_arn,
+        },
+        graphs={
+            "payouts": {
+                "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
+                "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
+                "Payouts: unknown for an hour, refused events": [
+                    *pager.metrics("PayoutUnknown"),
+                    part.webhook.refused,
+                ],
+                "Bank's circuit, 1 while it is open": pager.levels("BankCircuit"),
+                "PayOut": [
+                    part.machine.metric_started(),
+                    part.machine.metric_succeeded(),
+                    part.machine.metric_failed(),
+                ],
+            },
+            "functions": {FAILED: [one.metric_errors(label=name) for name, one in functions.items()]},
+        },
+        reads=[allow("Payouts", ["execute-api:Invoke"], [api.arn(READ_CALL)])],
+    )
+
+
+ROOM = Room(
+    build=build,
+    widens={
+        "TakeOrder": {
+            "GetItem": (DESTINATION, PAYOUT, CASE),
+            "PutItem": (DESTINATION, CASE),
+            "Update": (DESTINATION,),
+        }
+    },
+    orders={
+        "add-payee": "operator",
+        "confirm-payee": "approver",
+        "freeze-payee": "operator",
+        "propose-payout": "operator",
+        "approve-payout": "approver",
+        "ask-payout": "operator",
+    },
+)

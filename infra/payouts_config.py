@@ -1,0 +1,108 @@
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NOT_NAMED = "https://bank.invalid"
+"""A placeholder: `.invalid` never exists (RFC 2606)."""
+
+EXCHANGE_SECONDS_MAX = 15
+"""As `EXCHANGE_WITHIN` in `payouts/policy.py`: later, others ask about the payout."""
+
+_NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+_REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
+"""Both as in `payouts/port.py`."""
+
+_BOUNDS = {
+    "window_seconds": (0, 400 * 86_400),
+    "rest_seconds": (0, 30 * 86_400),
+    "connect_timeout_seconds": (1, EXCHANGE_SECONDS_MAX - 1),
+    "read_timeout_seconds": (1, EXCHANGE_SECONDS_MAX - 1),
+    "failures": (3, 50),
+    "failures_within_seconds": (60, 86_400),
+    "recovery_seconds": (1, 3600),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayoutSettings:
+    """The bank, what it promises, its circuit, and the stage's limits.
+
+    `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.
+    `refusals`: all reasons for which it never pays. `payout` and `day` are the highest amounts of a payout,
+    and of an account's UTC day, by currency, as decimal text; other currencies are not paid out. An exchange
+    lasts at most both timeouts.
+    """
+
+    url: str = NOT_NAMED
+    name: str
+    window_seconds: int
+    refusals: tuple[str, ...]
+    payout: Mapping[str, str] = field(hash=False)
+    day: Mapping[str, str] = field(hash=False)
+    rest_seconds: int = 86_400
+    connect_timeout_seconds: int = 2
+    read_timeout_seconds: int = 10
+    failures: int = 10
+    failures_within_seconds: int = 900
+    recovery_seconds: int = 30
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?", self.url):
+            raise ValueError("bank_url: must be an address without user, query or fragment")
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"name: must match ^{_NAME.pattern}$")
+        if not all(isinstance(one, str) and _REASON.fullmatch(one) for one in self.refusals):
+            raise ValueError(f"refusals: each must match ^{_REASON.pattern}$")
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise ValueError(f"{name}: must be a whole number from {least} to {most}")
+        self._check_times()
+        if not self.payout or self.payout.keys() != self.day.keys():
+            raise ValueError("day: must name the currencies of payout, and at least one")
+
+    def _check_times(self) -> None:
+        if self.exchange_seconds > EXCHANGE_SECONDS_MAX:
+            raise ValueError(
+                f"read_timeout_seconds: both timeouts must be at most {EXCHANGE_SECONDS_MAX} s together"
+            )
+        if self.recovery_seconds <= self.exchange_seconds:
+            raise ValueError("recovery_seconds: must be longer than a probe takes, which is both timeouts")
+
+    @property
+    def is_secure(self) -> bool:
+        return self.url.startswith("https://")
+
+    @property
+    def exchange_seconds(self) -> int:
+        return self.connect_timeout_seconds + self.read_timeout_seconds
+
+    def limits(self, payout: Mapping[str, int], day: Mapping[str, int]) -> str:
+        """Return the variable PAYOUTS of functions without the bank. Amounts are in minor units."""
+        return json.dumps({"limits": self._limits(payout, day)})
+
+    def to_json(self, payout: Mapping[str, int], day: Mapping[str, int], *, secret_id: str) -> str:
+        """Return FollowPayouts' variable PAYOUTS. `secret_id` names the bank's token."""
+        return json.dumps(
+            {
+                "limits": self._limits(payout, day),
+                "bank": {
+                    "url": self.url,
+                    "name": self.name,
+                    "window_seconds": self.window_seconds,
+                    "refusals": self.refusals,
+                    "connect_timeout_seconds": self.connect_timeout_seconds,
+                    "read_timeout_seconds": self.read_timeout_seconds,
+                },
+                "breaker": {
+                    "failures": self.failures,
+                    "within_seconds": self.failures_within_seconds,
+                    "recovery_seconds": self.recovery_seconds,
+                },
+                "secret_id": secret_id,
+            }
+        )
+
+    def _limits(self, payout: Mapping[str, int], day: Mapping[str, int]) -> dict[str, object]:
+        return {"payout": dict(payout), "day": dict(day), "rest_seconds": self.rest_seconds}

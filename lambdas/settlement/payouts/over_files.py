@@ -1,0 +1,109 @@
+"""A bank that takes files: one SEPA credit transfer (pain.001.001.09) in a bucket, for each payout.
+
+Whoever brings the files to the bank must not remove them: a file that is there was handed over. The bank's
+statement tells what became of it. A payout that no statement has after three days becomes a case.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from settlement.core.model import money
+from settlement.payouts.iban import is_iban
+from settlement.payouts.payout import State, Word, is_holder
+from settlement.payouts.port import (
+    Accepted,
+    Declared,
+    Found,
+    Hint,
+    MalformedEvent,
+    NeverSeen,
+    NotSendable,
+    Refused,
+    Unknown,
+)
+
+PREFIX = "payouts/"
+CURRENCY, _EXPONENT = "EUR", 2
+"""SEPA has one currency."""
+
+_PAIN_001 = """<?xml version="1.0" encoding="UTF-8"?>
+<Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.001.001.09"><CstmrCdtTrfInitn>
+<GrpHdr><MsgId>{reference}</MsgId><CreDtTm>{created}</CreDtTm><NbOfTxs>1</NbOfTxs><CtrlSum>{amount}</CtrlSum>
+<InitgPty><Nm>{debtor}</Nm></InitgPty></GrpHdr>
+<PmtInf><PmtInfId>{reference}</PmtInfId><PmtMtd>TRF</PmtMtd><BtchBookg>false</BtchBookg>
+<NbOfTxs>1</NbOfTxs><CtrlSum>{amount}</CtrlSum><PmtTpInf><SvcLvl><Cd>SEPA</Cd></SvcLvl></PmtTpInf>
+<ReqdExctnDt><Dt>{day}</Dt></ReqdExctnDt><Dbtr><Nm>{debtor}</Nm></Dbtr>
+<DbtrAcct><Id><IBAN>{debtor_iban}</IBAN></Id></DbtrAcct>
+<DbtrAgt><FinInstnId><Othr><Id>NOTPROVIDED</Id></Othr></FinInstnId></DbtrAgt><ChrgBr>SLEV</ChrgBr>
+<CdtTrfTxInf><PmtId><EndToEndId>{reference}</EndToEndId></PmtId>
+<Amt><InstdAmt Ccy="EUR">{amount}</InstdAmt></Amt><Cdtr><Nm>{creditor}</Nm></Cdtr>
+<CdtrAcct><Id><IBAN>{creditor_iban}</IBAN></Id></CdtrAcct></CdtTrfTxInf></PmtInf>
+</CstmrCdtTrfInitn></Document>
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debtor:
+    """The account from which the bank pays. Raises ValueError."""
+
+    name: str
+    iban: str
+
+    def __post_init__(self) -> None:
+        if not is_holder(self.name):
+            raise ValueError("debtor: name must be printable text of 1 to 70 characters")
+        if not is_iban(self.iban):
+            raise ValueError("debtor: iban must be an IBAN in capitals, without blanks")
+
+
+class OverFiles:
+    """`client` is of S3. The bank declares no window: each payout gets one file."""
+
+    def __init__(self, client: Any, bucket: str, name: str, debtor: Debtor) -> None:
+        self.declared = Declared(name=name, window_seconds=0, refusals=frozenset())
+        self._client, self._bucket, self._debtor = client, bucket, debtor
+
+    def request(self, state: State) -> bytes:
+        payout = state.payout
+        if payout.currency != CURRENCY:
+            raise NotSendable(f"{self.declared.name} takes no {payout.currency}")
+        told: Mapping[str, str] = {
+            "reference": payout.reference,
+            "created": state.reserved_at,
+            "day": state.reserved_at.partition("T")[0],
+            "amount": money.render(payout.amount, _EXPONENT),
+            "debtor": self._debtor.name,
+            "debtor_iban": self._debtor.iban,
+            "creditor": state.holder,
+            "creditor_iban": state.iban,
+        }
+        return _PAIN_001.format_map({name: escape(text) for name, text in told.items()}).encode()
+
+    def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:
+        try:
+            self._client.put_object(Bucket=self._bucket, Key=_key(state), Body=body, IfNoneMatch="*")
+        except (ClientError, BotoCoreError) as failed:
+            return Unknown(f"the bucket: {type(failed).__name__}")
+        return Accepted()
+
+    def find(self, state: State) -> Found | NeverSeen | Unknown:
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=_key(state))
+        except ClientError as failed:
+            if failed.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
+                return NeverSeen()
+            return Unknown(f"the bucket: {type(failed).__name__}")
+        except BotoCoreError as failed:
+            return Unknown(f"the bucket: {type(failed).__name__}")
+        return Found(Word.ACCEPTED)
+
+    def parse_event(self, event: bytes) -> Hint:
+        raise MalformedEvent("event: a bank that takes files sends none")
+
+
+def _key(state: State) -> str:
+    return f"{PREFIX}{state.payout.reference}.xml"

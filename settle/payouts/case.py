@@ -1,0 +1,111 @@
+"""The open case of a payout: its verdicts, the proposals on record, and the next commands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from settle.placeholder import REASON
+from settle.stack import Stack
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import money
+from settlement.core.model.stored import MalformedRow, exponent_of, subject_of
+from settlement.core.store import batch
+from settlement.payouts.decision import AGAINST, Verdict, approved, texts_of, verdicts
+from settlement.payouts.payout import State, Status
+
+_EFFECTS: Mapping[tuple[Status, Verdict], str] = {
+    (Status.LIMBO, Verdict.PAID): "the bank has paid it: {money} leave the books",
+    (Status.LIMBO, Verdict.NOT_PAID): "the bank never pays it: {money} go back to {account}",
+    (Status.LIMBO, Verdict.ASK): "no money moves: the bank is asked for as long again",
+    (Status.PAID, Verdict.NOT_PAID): "the bank has not paid it after all: {money} go back to {account}",
+    (Status.PAID, Verdict.ASK): "no money moves: its debit is waited for as long again",
+    (Status.PAID, Verdict.CLOSE): "no money moves: it stays paid, and its debit is not looked for",
+    (Status.RETURNED, Verdict.ASK): "no money moves: its return is waited for as long again",
+    (Status.RETURNED, Verdict.CLOSE): "no money moves: its return is not looked for",
+    (Status.RETURNED, Verdict.GIVE_BACK): "{money} go from suspense to {account}",
+}
+
+
+@dataclass
+class OnRecord:
+    """Proposals about what is shown now, and the approved one. `unreadable` names malformed rows."""
+
+    proposed: dict[Verdict, dict[str, str]] = field(default_factory=dict)
+    approved: dict[str, str] | None = None
+    unreadable: list[str] = field(default_factory=list)
+
+
+def describe(stack: Stack, state: State) -> dict[str, Any]:
+    found = on_record(stack, [state])[state.key]
+    return {
+        "number": state.cases,
+        "trouble": state.trouble,
+        "since": state.listed_at,
+        "digest": state.digest,
+        "approved": found.approved,
+        "verdicts": [_choice(stack, state, verdict, found) for verdict in verdicts(state)],
+        "ask": stack.command("payout ask", state.key),
+        "unreadable": found.unreadable,
+    }
+
+
+def approval(stack: Stack, state: State, verdict: Verdict) -> str:
+    """Return another person's command to approve a proposal about what is shown now."""
+    return _command(stack, state, "approve", verdict)
+
+
+def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
+    """Return what is on record about open cases, by the payout's key."""
+    found = {state.key: OnRecord() for state in states}
+    by_key = {state.key: state for state in states}
+
+    def put_aside(place: Row, reason: str) -> None:
+        found[keys.subject(place)[1]].unreadable.append(f"{reason} ({place['sk']})")
+
+    places = [place for state in states for place in _places(state)]
+    for row in batch.read(stack.store, places, put_aside):
+        key = keys.subject(row)[1]
+        try:
+            _add(found[key], by_key[key], row)
+        except MalformedRow as malformed:
+            put_aside(row, str(malformed))
+    return found
+
+
+def _places(state: State) -> Iterator[Row]:
+    for verdict in verdicts(state):
+        yield keys.payout_proposed(state.key, state.cases, state.digest, verdict)
+    yield keys.payout_approved(state.key, state.cases, state.digest)
+
+
+def _add(found: OnRecord, state: State, row: Row) -> None:
+    if row["sk"] == keys.payout_approved(state.key, state.cases, state.digest)["sk"]:
+        verdict, kept = approved(state, row)
+        found.approved = kept | {"verdict": verdict.value}
+        return
+    told = texts_of(row)
+    verdict = Verdict(row["sk"].rpartition("#")[2])
+    if (told["verdict"], told["digest"]) != (verdict, state.digest):
+        raise MalformedRow(f"{subject_of(row)}: is no proposal about what is shown")
+    found.proposed[verdict] = {name: told[name] for name in ("by", "posted_at", "reason")}
+
+
+def _choice(stack: Stack, state: State, verdict: Verdict, found: OnRecord) -> dict[str, Any]:
+    payout, proposed = state.payout, found.proposed.get(verdict)
+    exponent = exponent_of(f"PAYOUT#{state.key}", payout.currency, stack.config)
+    amount = f"{money.render(payout.amount, exponent)} {payout.currency}"
+    command = _command(stack, state, "approve" if proposed else "propose", verdict)
+    return {
+        "verdict": verdict.value,
+        "effect": _EFFECTS[state.status, verdict].format(money=amount, account=payout.account),
+        "contradicts": state.said if state.said in AGAINST.get(verdict, ()) else None,
+        "proposed": proposed,
+        "command": None if found.approved else command,
+    }
+
+
+def _command(stack: Stack, state: State, verb: str, verdict: Verdict) -> str:
+    against = state.said in AGAINST.get(verdict, ())
+    shown = {"case": state.cases, "digest": state.digest, "reason": REASON}
+    return stack.command(f"payout {verb}", state.key, verdict, **shown, contradicts=against or None)
