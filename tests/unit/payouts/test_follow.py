@@ -433,6 +433,24 @@ def test_a_frozen_account_gets_its_money_back_later(having: Having, table: Memor
     assert (follower.state(PAYOUT.key).in_suspense, available(table)) == (None, PAYOUT.amount)
 
 
+@pytest.mark.parametrize("gone", [{"currency": "EUR", "closed_at": "2026"}, {"currency": "USD"}], ids=str)
+def test_money_that_an_account_never_takes_is_decided_again(
+    having: Having, table: MemoryDynamoDb, gone: dict[str, str]
+) -> None:
+    follower = having(CASES["suspense"])
+    put(table, {**keys.account("alice"), "available": 0} | gone)
+    approve(table, CASES["suspense"], Verdict.GIVE_BACK)
+
+    again = follower.look(PAYOUT.key)
+
+    assert (again.status, again.in_suspense, again.trouble) == (Status.RETURNED, 1, follow.NOT_TAKEN)
+    assert (again.cases, available(table)) == (2, 0)
+    put(table, {**keys.account("alice"), "available": 0, "currency": "EUR"})
+    approve(table, again, Verdict.GIVE_BACK)
+    assert follower.look(PAYOUT.key).in_suspense is None
+    assert available(table) == PAYOUT.amount
+
+
 def test_a_decided_return_to_a_frozen_account_waits_in_suspense(
     having: Having, table: MemoryDynamoDb
 ) -> None:
