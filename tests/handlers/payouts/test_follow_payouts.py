@@ -31,7 +31,7 @@ QUIET = dict.fromkeys(LEVELS, 0)
 
 def bank_line(desk: Desk, reference: str, identity: str = "6d" * 32, **changed: Any) -> str:
     """Put a bank's line and its place on the list, as a statement's reader does."""
-    told = {"side": Side.OUT, "amount": 48_20, "reference": reference} | changed
+    told: dict[str, Any] = {"side": Side.OUT, "amount": 48_20, "reference": reference} | changed
     recorded = Recorded(BANK_LINE._replace(identity=identity, **told), 0, frozenset({reference}))
     listed = lines.listed(recorded)
     assert listed
@@ -276,9 +276,12 @@ def test_each_case_of_many_gets_its_turn(desk: Desk, monkeypatch: pytest.MonkeyP
     desk.run()
     looked: list[str] = []
     real = _dependencies.store.read
-    monkeypatch.setattr(
-        _dependencies.store, "read", lambda key: (looked.append(key["pk"].partition("#")[2]), real(key))[1]
-    )
+
+    def read(key: Row) -> Row | None:
+        looked.append(key["pk"].partition("#")[2])
+        return real(key)
+
+    monkeypatch.setattr(_dependencies.store, "read", read)
     desk.calls.counted()
 
     for minute in range(3):
@@ -409,7 +412,8 @@ def test_a_run_with_another_input_is_a_run(desk: Desk) -> None:
     """A schedule of the console may send its own event."""
     desk.reserve()
 
-    for event in ({"source": "aws.events"}, [], None):
+    events: tuple[Any, ...] = ({"source": "aws.events"}, [], None)
+    for event in events:
         desk.calls.handlers["FollowPayouts"](event, Context())
 
     assert desk.bank.sent == [KEY]

@@ -41,6 +41,11 @@ def event(desk: Desk, **changed: Any) -> Any:
     return desk.hear({"reference": REFERENCE if key == KEY else "A" * 32})
 
 
+def ended(desk: Desk) -> None:
+    desk.case()
+    desk.decided()
+
+
 CASES = {
     "ReservePayout": Case(
         "reserve",
@@ -67,7 +72,7 @@ CASES = {
     ),
     "FollowPayouts": Case(
         "follow",
-        lambda desk: (desk.case(), desk.decided()),
+        ended,
         lambda desk, **changed: desk.look(changed.get("key", KEY)),
         lambda desk: desk.look("canary"),
         unknown="PayoutNotFound",
@@ -80,7 +85,13 @@ CASES = {
         unknown="PayoutNotFound",
     ),
 }
-SPOILT = {"amount": 0, "holder": "canary\n", "status": "canary", "sequence": 0, "gsi1sk": "canary"}
+SPOILT: dict[str, Any] = {
+    "amount": 0,
+    "holder": "canary\n",
+    "status": "canary",
+    "sequence": 0,
+    "gsi1sk": "canary",
+}
 
 every_function = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
