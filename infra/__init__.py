@@ -1,4 +1,4 @@
-"""Settlements without lost or doubled money, as a construct for your own CDK app."""
+"""A construct for your own CDK app. It settles payments without losing or doubling money."""
 
 from .checks import Check
 from .config import dev, prod

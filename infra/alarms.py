@@ -1,4 +1,4 @@
-"""The core's alarms, explained in `docs/runbooks/alarms.md`."""
+"""The core's alarms. `docs/runbooks/alarms.md` explains them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""As `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
+"""The same as `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
 """Time to clear a backlog of 100,000 settlements at the default pace."""
 
 _LIMBO_SECONDS = 4 * 3600
-"""Time for a decision. The alarm after it is urgent, unlike LimboOpen."""
+"""Time for a decision. The alarm after it is urgent; LimboOpen is not."""
 
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer.", Urgency.NOW),
@@ -38,14 +38,14 @@ _COUNTED = {
     # Counted after the store's own retries. Concurrent payments of one account cause a few.
     "TransactionConflict": (6, "Transactions conflict on the same row.", Urgency.INFORMATION),
 }
-"""Each counted metric's threshold over five minutes, description and urgency."""
+"""Counted metrics. Each has a threshold over five minutes, a description and an urgency."""
 
 
 def watch(core: Core, *, settings: CoreSettings) -> None:
-    """Add the core's alarms. Call after the rooms are built.
+    """Add the core's alarms. Call it after the rooms are built.
 
-    Functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
-    counts unexpected errors; a timeout fails the execution.
+    The functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
+    counts unexpected errors. A timeout fails the execution.
     """
     pager = core.pager
     _ages(pager, settings)
@@ -75,7 +75,7 @@ def watch(core: Core, *, settings: CoreSettings) -> None:
 
 
 def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metric]:
-    """Return metrics of the table and its index, which DynamoDB counts separately."""
+    """Return metrics of the table and its index. DynamoDB counts them separately."""
     table = {"TableName": ledger.table.table_name}
     return [
         cloudwatch.Metric(
@@ -91,7 +91,7 @@ def table_metrics(ledger: SettlementTable, *names: str) -> list[cloudwatch.Metri
 
 
 def quota_metrics() -> list[cloudwatch.Metric]:
-    """Return throttling metrics. Step Functions delays transitions; callers repeat throttled calls."""
+    """Return metrics of throttling. Step Functions delays transitions; callers repeat throttled calls."""
     return [
         cloudwatch.Metric(
             namespace="AWS/States",
@@ -140,7 +140,7 @@ def _ages(pager: Pager, settings: CoreSettings) -> None:
 
 
 def _executions(core: Core) -> None:
-    """Add alarms on failed executions. A few failures are normal: a refused request is one."""
+    """Add alarms on failed executions. A few failures are normal, such as refused requests."""
     for machine, late in ((core.express, Urgency.INFORMATION), (core.standard, Urgency.MORNING)):
         # Recoveries counts the settlements that stall.
         failed, timed_out = (
@@ -202,7 +202,7 @@ def _groups(handlers: Mapping[str, Handler]) -> dict[str, list[str]]:
 
 
 def _total(metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Return the sum of metrics. A gap counts as 0, or the alarm would keep its state."""
+    """Return the sum of metrics. A gap counts as 0; otherwise the alarm would keep its state."""
     named = {f"m{position}": metric for position, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in named),

@@ -1,4 +1,4 @@
-"""Files for synthesis: beside this package in a checkout, inside it in a wheel."""
+"""Files for synthesis. In a checkout they are beside this package, in a wheel inside it."""
 
 from pathlib import Path
 

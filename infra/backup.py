@@ -48,9 +48,9 @@ class BackupSettings(CoreSettings):
 
 
 class Backup(Construct):
-    """The locked vault, the daily plan, and failure notices.
+    """The locked vault, the daily plan and failure notices.
 
-    Even the account's owner cannot delete a locked backup or the copy in another account.
+    Even the account's owner cannot delete a locked backup, or its copy in another account.
     """
 
     def __init__(self, core: Core, days: int, settings: BackupSettings) -> None:
@@ -89,7 +89,7 @@ class Backup(Construct):
         return [backup.BackupPlanCopyActionProps(destination_backup_vault=other, delete_after=kept)]
 
     def _tell_of_failures(self, table_arn: str, pager: Pager) -> None:
-        """Report a failed backup by the next working day, as point-in-time recovery still works."""
+        """Report a failed backup by the next working day: point-in-time recovery still works."""
         topic = pager.topics[Urgency.MORNING]
         pager.key.grant(iam.ServicePrincipal("events.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         state = events.EventField.from_path("$.detail.state")

@@ -22,28 +22,28 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""A round may wait for Aurora, and starts no object in its last minute."""
+"""A round may wait for Aurora. In its last minute, it starts no object."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
 _VERSION = "17.7"
-"""AWS raises the minor version. Pausing needs 16.3."""
+"""PostgreSQL's version. AWS raises the minor version. A cluster that pauses needs 16.3."""
 
 _CAPACITY_MAX = 4
-"""In units of 2 GB. Projecting 1,500 entries a second needs about two."""
+"""Capacity in units of 2 GB. To project 1,500 entries a second takes about two."""
 
 _PAUSES_AFTER_SECONDS = 300
-"""AWS's minimum."""
+"""AWS's minimum pause."""
 
 _BACKUP_DAYS = 35
-"""AWS's maximum. The journal can rebuild all but the closed months."""
+"""AWS's maximum. The journal can rebuild everything except closed months."""
 
 _BEHIND_SECONDS = 900
-"""The journal alone gathers records for two minutes."""
+"""Lag at which a person must look. The journal alone gathers records for two minutes."""
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""With rarer rounds, finance would lack the day's entries."""
+"""Most minutes between rounds. With more, finance would lack the day's entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class BooksSettings(CoreSettings):
 
 
 class Books(Construct):
-    """Aurora cluster that pauses when idle, reached only by the RDS Data API.
+    """Aurora cluster that pauses when idle. Only the RDS Data API reaches it.
 
     Its network has no function, gateway, endpoint or inbound rule. People need a policy and a secret.
     """
@@ -185,7 +185,7 @@ class Books(Construct):
         return of_cluster, group
 
     def _grant(self, function: lambda_.Function) -> None:
-        """Let the function act as the projector, which can only add rows."""
+        """Let the function act as the projector. The projector can only add rows."""
         function.add_environment("BOOKS_CLUSTER", self.cluster.attr_db_cluster_arn)
         function.add_environment("BOOKS_SECRET", self.projector.secret_arn)
         calls = ("BeginTransaction", "CommitTransaction", "ExecuteStatement", "RollbackTransaction")

@@ -14,14 +14,17 @@ STOPS = (
     *("SettlementStandardFailed", "SettlementStandardTimedOut"),
     *("FunctionFailed", "Recoveries"),
 )
-"""Alarms that end a deployment: a broken version fails or stalls executions. Levels are excluded."""
+"""Alarms that end a deployment. A broken version fails or stalls executions.
+
+Alarms on levels are left out.
+"""
 
 
 class Live(Construct):
     """A machine's newest version, and the alias that shifts starts to it.
 
-    Earlier versions stay, for a deployment's alias and a person's rollback. Callers take the alias's ARN from
-    `Live`, so CloudFormation updates callers after the shift, and not on a rollback.
+    Earlier versions stay: a deployment's alias or a person's rollback may need them. Callers take the alias's
+    ARN from `Live`. So CloudFormation updates callers after the shift, and leaves them alone on a rollback.
     """
 
     def __init__(
@@ -52,6 +55,6 @@ class Live(Construct):
         return self._alias.attr_arn
 
     def stopped_by(self, alarms: Iterable[cloudwatch.Alarm]) -> None:
-        """Let the alarms in `STOPS` end a deployment. CloudFormation needs names, not ARNs."""
+        """Let the alarms in `STOPS` end a deployment. CloudFormation needs their names, not their ARNs."""
         names = {alarm.node.id: alarm.alarm_name for alarm in alarms}
         self._alias.add_property_override("DeploymentPreference.Alarms", [names[one] for one in STOPS])

@@ -1,4 +1,4 @@
-"""A stage's own checks: their code and secrets in VerifyKyc, and their callbacks' function."""
+"""A stage's own checks. Their code and secrets are in VerifyKyc; their callbacks have a function."""
 
 import json
 import os
@@ -28,10 +28,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 _SECONDS_MAX = 10
-"""Time to import one check at synthesis. VerifyKyc imports all within its ten seconds of start."""
+"""Time to import one check at synthesis. VerifyKyc imports all checks within its ten seconds of start."""
 
 _DECLARED_LENGTH_MAX = 2_000
-"""Longest declaration in an environment variable. Lambda allows 4 KB for all."""
+"""Longest declaration in an environment variable. All variables together have 4 KB."""
 
 _PACKAGE = "stage_checks"
 
@@ -54,8 +54,8 @@ _DECIDED = Handler(
 class Check:
     """A saga's check: a Python file with a `CHECK`, and the check's own secrets and statements.
 
-    New payments do not demand a `retired` check; earlier payments still get the check's answer. All checks
-    run in VerifyKyc's role, which moves no money: each check could use the secrets of all.
+    New payments do not demand a `retired` check; earlier payments still get its answer. All checks run in
+    VerifyKyc's role, which moves no money. So each check could use the secrets of all.
     """
 
     file: str | Path
@@ -173,7 +173,7 @@ class Checks(Construct):
     def _add_signing(
         self, decided: lambda_.Function, waiting: Sequence[_Declared], settings: CoreSettings
     ) -> None:
-        """Create a secret per check, so one check's sender cannot decide for another check."""
+        """Create a secret per check. So one check's sender cannot decide for another check."""
         arns = {}
         for one in waiting:
             secret = secretsmanager.CfnSecret(
@@ -230,8 +230,8 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 def _let_stall(machine: SettlementMachine) -> None:
     """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    Recovery resumes the payment until its deadline; a saga without checks reverses it. Only names of AWS's
-    errors have a dot.
+    Recovery resumes the payment until its deadline. A saga without checks reverses it instead. Names of AWS's
+    errors have a dot; this project's names have none.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

@@ -1,7 +1,7 @@
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""As in `core/ledger/keys.py`."""
+"""The same as in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
 """Concurrency that Lambda keeps for functions without a reservation."""
@@ -10,10 +10,10 @@ REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
 """Called by every reversal."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
-"""Called by a reversal only after the payee was paid, or for a person's decision."""
+"""Functions that run rarely: after the payee was paid, or for a person's decision."""
 
 WAITING = ("ReadSettlements", "AcceptSettlements")
-"""Functions that run for up to 20 s while their caller waits."""
+"""Functions that may run for 20 s, while their caller waits."""
 
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
@@ -22,10 +22,11 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 
 @dataclass(frozen=True, kw_only=True)
 class Concurrency:
-    """The account's concurrency, and the stage's reservations, except for its own checks' functions.
+    """The account's concurrency, and the stage's reservations.
 
-    A reservation is a function's share and limit; None reserves nothing. Each function in `REVERSING` gets
-    `reversals`; each in `SELDOM` gets a tenth of that, at least 1.
+    A reservation is a function's share and limit. None reserves nothing. Each function in `REVERSING` gets
+    `reversals`. Each in `SELDOM` gets a tenth of that, at least 1. The functions of the stage's own checks
+    get none.
     """
 
     account: int = 1_000
@@ -66,5 +67,4 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """The smallest account quota that allows the reservations."""
         return self.reserved + UNRESERVED_MIN

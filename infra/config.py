@@ -1,4 +1,4 @@
-"""Settings of the stages, never read from the environment."""
+"""Settings of the stages. They never come from the environment."""
 
 import re
 import sys
@@ -48,7 +48,7 @@ class Settings(
 ):
     """Settings of the core (`infra/settings.py`) and of each room.
 
-    Each class checks its own settings, the core's first, and adds its business rules.
+    Each class checks its own settings and adds its business rules. The core comes first.
     """
 
 
@@ -88,10 +88,10 @@ _EMBEDDED: Mapping[str, Any] = {
     "books_every_minutes": None,
     "finance_address": None,
 }
-"""Values for the embedded AWS: no parts that it lacks, and short times."""
+"""Values for the embedded AWS. They leave out parts that it lacks, and shorten times."""
 
 _WINDOW_SECONDS = 86_400
-_REFUSALS = ("account_closed", "account_unknown", "amount_over_limit", "currency_not_taken")
+_REFUSALS = ("account_closed", "account_blocked")
 """What the simulated bank promises: how long it knows a key, and for what it never pays."""
 
 _LOCAL: Mapping[str, Any] = {
@@ -154,9 +154,9 @@ def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | Non
 
 
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
-    """Return settings to try things: full logs, and no address to page.
+    """Return settings for trials: full logs, and no address to page.
 
-    `more` are settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    `more` are settings from docs/reference/settings.md. Raises ValueError with the wrong setting.
     """
     return _profile(_DEV, stage, currencies, kyc_url, more)
 
@@ -166,8 +166,11 @@ def prod(
 ) -> Settings:
     """Return settings for real money: two persons decide, and the journal is locked.
 
-    `page_address` is paged, by mail or HTTPS. `runbooks` is the HTTPS address of `docs/runbooks/`. `more` are
-    settings from docs/reference/settings.md. Raises ValueError, naming a wrong setting.
+    - `page_address`: pages go there, by mail or HTTPS.
+    - `runbooks`: the HTTPS address of `docs/runbooks/`.
+    - `more`: settings from docs/reference/settings.md.
+
+    Raises ValueError with the wrong setting.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}
@@ -228,7 +231,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 """Part of physical names. A sampling rule's name has the lowest limit."""
 
 _PERSONAL = re.compile(r"my-[a-z0-9]{1,12}")
-"""The prefix keeps a misspelt `prod` from becoming a stage."""
+"""A personal stage's name. The prefix keeps a misspelt `prod` from becoming a stage."""
 
 _GIVEN = ("webhook", "page_address", "notice_address", "finance_address", "runbooks", "powertools_layer")
 """Settings that CDK's context may name, besides the addresses of the KYC provider and the bank."""
@@ -237,7 +240,7 @@ CONTEXT = ("stage", "kyc_url", "bank_url", *_GIVEN)
 
 
 def is_personal(stage: str | None) -> bool:
-    """Return whether a stage is personal: like `dev`, but nothing outlives the stack."""
+    """Return whether a stage is personal. It is like `dev`, but nothing outlives its stack."""
     return stage is not None and _PERSONAL.fullmatch(stage) is not None
 
 

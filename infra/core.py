@@ -110,8 +110,9 @@ class Core:
 class Room:
     """A capability beside the core.
 
-    `build` gets the core with the room's functions. `widens` has rows that other rooms' functions touch for
-    this room. `orders` maps this room's orders to the people who may give them.
+    - `build`: gets the core with the room's functions.
+    - `widens`: rows that other rooms' functions touch for this room.
+    - `orders`: this room's orders, with the people who may give them.
     """
 
     build: Callable[[Core, Any], Added]

@@ -1,4 +1,4 @@
-"""Exponents of currencies and assets, pinned: a package update must not revalue a balance."""
+"""Exponents of currencies and assets. They are pinned: an update of a package must not revalue a balance."""
 
 import re
 import tomllib
@@ -10,8 +10,9 @@ PINNED_EXPONENTS: dict[str, int] = tomllib.loads(
 )
 
 ASSET = re.compile(r"(?![A-Z]{3}$)[A-Z][A-Z0-9]{2,11}", re.ASCII)
-"""An asset's code: never three letters, as in ISO 4217. Without `:` and `#`, the separators of internal
-accounts and row keys.
+"""An asset's code. ISO 4217's codes have three letters; an asset's never.
+
+It has no `:` and no `#`, which separate parts of names.
 """
 
 ASSET_EXPONENT_MAX = 8

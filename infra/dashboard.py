@@ -9,7 +9,7 @@ from .alarms import quota_metrics, table_metrics
 from .core import FAILED, IN_LIMBO, QUEUES, REQUESTS, SETTLEMENTS, Core, Graphs
 
 _WIDTH = 24
-"""In columns."""
+"""Width of the dashboard, in columns."""
 
 _P99 = "p99"
 
@@ -31,7 +31,7 @@ _STORE = (
 
 
 class Dashboard(Construct):
-    """Create it last: it shows the alarms that exist by then."""
+    """The dashboard. Create it last: it shows only alarms that exist by then."""
 
     def __init__(self, scope: Construct, construct_id: str, core: Core) -> None:
         super().__init__(scope, construct_id)

@@ -2,8 +2,8 @@
 
 cdk deploy --app 'python3 -m infra.delivery' -c stage=prod -c repository=OWNER@1234/NAME@5678
 
-An account has one identity provider of GitHub: `-c provider=existing` reuses it. `-c acceptance=ARN,ARN`,
-policies of a deployed stage, adds a role for `settle acceptance`.
+An account has one identity provider of GitHub. `-c provider=existing` reuses it. `-c acceptance=ARN,ARN` adds
+a role for `settle acceptance`; the ARNs are policies of a deployed stage.
 """
 
 import re
@@ -20,7 +20,10 @@ GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 _OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
 _REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
-"""OWNER/NAME. With ids, as in tokens of repositories created after 2026-07-15, a later namesake fails."""
+"""OWNER/NAME, or OWNER@ID/NAME@ID: then a later repository of the same name is refused.
+
+GitHub's tokens have ids for repositories created after 2026-07-15.
+"""
 
 _POLICY = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:policy/([\w+=,.@-]{1,128})")
 _BOOTSTRAP = ("deploy", "file-publishing", "lookup")
@@ -33,7 +36,7 @@ _OF_NO_RESOURCE = (
 
 
 class Delivery(Stack):
-    """The delivering role, which changes things only through CDK's roles."""
+    """The delivering role. It changes things only through CDK's roles."""
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class Delivery(Stack):
         provider_exists: bool = False,
         acceptance: Sequence[str] = (),
     ) -> None:
-        """Raise ValueError for a stage not on AWS, a bad repository, or forbidden policies."""
+        """Raise ValueError for a stage outside AWS, a bad repository or forbidden policies."""
         if stage not in STAGES or STAGES[stage].is_embedded:
             raise ValueError(f"stage: {stage} is none that is deployed to AWS")
         if not _REPOSITORY.fullmatch(repository):

@@ -21,7 +21,7 @@ _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class DoorsSettings(CoreSettings):
-    """`start_queue_calls`: concurrent calls that take messages from the start queue."""
+    """`start_queue_calls` is the number of concurrent calls for the start queue."""
 
     start_queue_calls: int = 10
 
@@ -41,22 +41,22 @@ START = Handler(
 START_ROUTE, CANCEL_ROUTE = "POST /settlements", "POST /settlements/{key}/cancel"
 
 RECEIVES_MAX = 30
-"""Covers about 2.5 hours of an outage, at one attempt per visibility timeout."""
+"""Tries of a message, one per visibility timeout. They cover about 2.5 hours of an outage."""
 
 BATCH_MAX = 4
-"""So few messages that each gets one slow try. A message that is not started loses an attempt."""
+"""Messages of a call. With so few, each gets one slow try. A message without a start loses a try."""
 
 MESSAGE_BYTES_MAX = 16_384
-"""Ten times a request. A refused message fits the dead-letter queue with its reason."""
+"""Maximum size of a message: ten times a request. The dead-letter queue takes it with its reason."""
 
 _EMBEDDED_MARGIN_SECONDS = 50
-"""With the function's timeout, five minutes, as on AWS."""
+"""Seconds added to the function's timeout. The sum is five minutes, as on AWS."""
 
 
 def visibility_seconds(settings: CoreSettings) -> int:
     """Return the seconds before a message is retried.
 
-    AWS asks for six times the function's timeout because of throttles; the embedded AWS never throttles.
+    AWS asks for six times the function's timeout, because of throttles. The embedded AWS never throttles.
     """
     timeout_seconds = function_seconds(START, settings)
     if settings.is_embedded:

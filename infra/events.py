@@ -19,12 +19,12 @@ CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
 """Stream records that `events/changes.py` turns into events."""
 
 _AGE_HOURS_MAX = 12
-"""Age at which a record is given up. A replay can still publish it from the table."""
+"""Age at which a record is given up. A replay can still publish its settlement from the table."""
 
 _PARALLEL = 10
-"""Lambda's maximum of calls per shard. A row's records go to one call.
+"""Lambda's maximum of calls per shard. All records of a row go to one call.
 
-A shard has about 200 events a second, and a call publishes about 60 to the FIFO topic.
+A shard has about 200 events a second. A call publishes about 60 to the FIFO topic.
 """
 
 _RULES = ("DeleteRule", "PutRule", "PutTargets", "RemoveTargets")
@@ -39,7 +39,7 @@ class EventsSettings(CoreSettings):
 
 
 class Outcomes(Construct):
-    """The outcome bus, the stream's batches, and the dead letters.
+    """The outcome bus, the stream's batches and the dead letters.
 
     Only PublishEvents writes to this bus: another writer could report a payment that was never made. Pages
     have their own bus.

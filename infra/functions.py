@@ -14,7 +14,7 @@ from .grants import STATES, Handler
 from .settings import CoreSettings
 
 WAITED_FOR = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement", "ReportOutcome")
-"""A caller waits for these functions: they get SnapStart, and versions."""
+"""Functions for which a caller waits. They get SnapStart and versions."""
 
 SECONDS_MAX = 900
 """Lambda's maximum."""
@@ -29,9 +29,9 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version that executions keep over a
-    deployment. Versions stay as long as the function. A failed deployment's version is deleted; recovery
-    resumes the version's settlements.
+    The settlement machine calls `qualified`: the function, or a version. An execution keeps its version over
+    a deployment. Versions stay as long as the function. A failed deployment deletes its version; recovery
+    resumes that version's settlements.
     """
 
     def __init__(

@@ -8,43 +8,44 @@ from .table import EXPIRES, SettlementTable
 from .urgency import Urgency
 
 Rows = tuple[str, ...]
-"""Patterns of partition keys, which are IAM's kinds of rows."""
+"""Patterns of partition keys. For IAM, they are the kinds of rows."""
 
 SETTLEMENT, ACCOUNT, ENTRIES, EVIDENCE = "SETTLEMENT#*", "ACCOUNT#*", "ENTRIES#*", "EVIDENCE#*"
 
 ORDER, WAITING, PROPOSAL = "ORDER#*", "WAITING#*", "PROPOSAL#*"
 
 LONG_MEMORY_MB = 1_024
-"""Least memory for work that grows with a backlog. Recovery looks at 700 settlements a second with it,
-and at half as many with 512 MB.
+"""Least memory for work that grows with a backlog.
+
+With it, recovery looks at 700 settlements a second; with 512 MB, at half as many.
 """
 
 WAITING_SECONDS = 29
-"""A caller may wait 20 s for a change, and API Gateway allows 30 s."""
+"""Timeout of a function whose caller may wait 20 s. API Gateway allows 30 s."""
 
 MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""A payout depends on balances, escrow, currency, and step slots."""
+"""Attributes that decide a payout: balances, currency, escrow and step slots."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handler:
     """The grants and limits of a handler's function.
 
-    `rows` has the rows of each action. IAM authorises each item of a transaction, and refuses the whole
-    transaction if one item is not granted. `Put` and `Update` are items of a transaction; `PutItem` and
-    `UpdateItem` are single writes, which move no money.
-
-    `names` are the money attributes that writes may name, even in conditions. A function whose `names` lack
-    "escrow" cannot forge a hold: release and void demand the amount in escrow. `expires` lets a function that
-    puts entries name `expires_at`. `lists` grants queries of the index, `reads_all` scans. Without
-    `reaches_table`, the function may not use the table's encryption key.
-
-    `seconds` replaces the stage's timeout. `memory_mb` is the least memory. `failure` is the urgency of an
-    alarm on any error: omit it if the function also raises for refusals. Callers of a `by_http` function get
-    a throttle as an HTTP status, and repeat the call.
+    - `rows`: the rows of each action. `Put` and `Update` are items of a transaction. `PutItem` and
+      `UpdateItem` are single writes, which move no money. IAM refuses a transaction if one of its items is
+      not granted.
+    - `names`: the money attributes that writes may name, even in conditions. Without "escrow" in `names`, a
+      function cannot forge a hold: release and void demand the amount in escrow.
+    - `expires`: writes may name `expires_at`, too.
+    - `lists`: grants queries of the index. `reads_all`: grants scans.
+    - `reaches_table`: if false, the function may not use the table's encryption key.
+    - `seconds`: replaces the stage's timeout.
+    - `memory_mb`: the least memory.
+    - `failure`: the urgency of an alarm on any error. None if the function also raises for refusals.
+    - `by_http`: the callers get a throttle as an HTTP status, and repeat the call.
     """
 
     rows: Mapping[str, Rows] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Handler:
 
     @property
     def untouched(self) -> list[str]:
-        """Attributes that no write may name, besides the immutable attributes."""
+        """Attributes that no write may name. The immutable attributes come in addition."""
         found = [one for one in MONEY_ATTRIBUTES if one not in self.names]
         return found if self.expires else [*found, EXPIRES]
 
@@ -145,7 +146,6 @@ def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> dict[st
 
 
 def decrypt(sid: str, key: str, service: str, region: str) -> dict[str, Any]:
-    """Allow decryption only through one service."""
     through = {"StringEquals": {"kms:ViaService": f"{service}.{region}.amazonaws.com"}}
     return allow(sid, ["kms:Decrypt"], [key]) | {"Condition": through}
 

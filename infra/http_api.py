@@ -19,11 +19,11 @@ LOGGED = {
     "sourceIp": "$context.identity.sourceIp",
     "error": "$context.error.message",
 }
-"""No content. Only this log shows requests that IAM refuses."""
+"""Fields of the access log, without content. Only this log shows requests that IAM refuses."""
 
 
 ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
-"""AWS's prefix. Other names would take part of the 5,120 characters of the log service's resource policy."""
+"""AWS's own prefix. Other names use up the log service's resource policy of 5,120 characters."""
 
 
 def access_log(api: str) -> str:
@@ -32,11 +32,11 @@ def access_log(api: str) -> str:
 
 START_CALLS = ("POST/settlements", "POST/settlements/*/cancel")
 READ_CALLS = ("GET/settlements", "GET/settlements/*", "GET/accounts/*/entries", "GET/journal")
-"""Calls as IAM sees them: the path, with the key or account id."""
+"""Calls as IAM sees them. `*` stands for a key or an account id."""
 
 
 class HttpApi(Construct):
-    """An API with IAM authorisation: `rate` calls a second, and bursts of twice that."""
+    """An API with IAM authorisation. It takes `rate` calls a second, and bursts of twice that."""
 
     def __init__(self, core: Core, construct_id: str, *, rate: int, settings: CoreSettings) -> None:
         super().__init__(core.scope, construct_id)

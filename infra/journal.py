@@ -1,4 +1,4 @@
-"""The sealed journal, in a bucket out of reach of functions that move money."""
+"""The sealed journal. Functions that move money cannot reach its bucket."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,20 +44,20 @@ SEALED = (
     _status_changed(OldImage=[{"anything-but": ["PROCESSING"]}], NewImage=["PROCESSING"]),
     _status_changed(NewImage=[{"exists": False}]),
 )
-"""Filters for records of the rows in `journal/lines.py`.
+"""Filters for records of the rows in `journal/lines.py`. Lambda allows five filters.
 
-Lawful changes of settlements and accounts, most of the stream, are left out, except changes by which a
-refused or reversing payment could be paid. Lambda allows five filters.
+Most of the stream is lawful changes of settlements and accounts: these are left out. Some changes could let a
+refused or reversing payment be paid: these are copied.
 """
 
 SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
 """The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""At most one put per shard in two minutes. Once sealed, a record is beyond the table's writers."""
+"""One put per shard in two minutes. A sealed record is beyond the reach of the table's writers."""
 
 _AGE_HOURS_MAX = 12
-"""Age at which a record is given up: a person has another twelve hours."""
+"""Age at which a record is given up. The stream keeps it twelve hours more, for a person."""
 
 _BEHIND_SECONDS, _LONG_BEHIND_SECONDS = 600, 6 * 3_600
 
@@ -159,7 +159,7 @@ class Journal(Construct):
             )
 
     def read_by(self, function: lambda_.Function) -> None:
-        """Let a function read any version of journal objects, but not seals."""
+        """Let a function read all versions of journal objects, but no seals."""
         function.add_environment("JOURNAL_BUCKET", self.bucket.bucket_name)
         function.add_environment("SEAL_SECONDS", str(self.period))
         via_s3 = {"kms:ViaService": f"s3.{Stack.of(self).region}.amazonaws.com"}
@@ -179,7 +179,7 @@ class Journal(Construct):
     def _refuse_unconditional_puts(self) -> None:
         """Refuse puts that may overwrite, and deletions, even by administrators.
 
-        Changing the bucket's policy lifts the refusal; the lock and the seals stay.
+        A change of the bucket's policy lifts the refusal. The lock and the seals stay.
         """
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(

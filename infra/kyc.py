@@ -17,10 +17,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 HEALTH = {"check": "health"}
-"""As `handlers/kyc/verify_kyc.py` expects it."""
+"""The event that `handlers/kyc/verify_kyc.py` expects."""
 
 _REVIEW_SECONDS = 3600
-"""As `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""The same as `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),
@@ -28,7 +28,7 @@ _SHOWN = (
 )
 
 _REST_SECONDS = 3
-"""Time that VerifyKyc needs for its secret and DynamoDB, besides the exchange.
+"""Time that VerifyKyc needs besides the exchange, for its secret and DynamoDB.
 
 It sends a request only if two of these seconds remain for the work after it (`RESERVED_SECONDS`).
 """
@@ -60,9 +60,9 @@ class KycRoomSettings(WebhookSettings):
 
 
 class Kyc(Construct):
-    """The webhook and the provider's secrets, each readable by one function.
+    """The webhook, and the provider's secrets. One function can read each secret.
 
-    A new stage's secrets are random: the provider refuses requests until an operator stores its API key.
+    A new stage's secrets are random. The provider refuses requests until an operator stores its API key.
     """
 
     def __init__(self, core: Core, settings: KycRoomSettings) -> None:

@@ -6,7 +6,7 @@ PROVIDERS = ("opensanctions", "verifications")
 """Modules `lambdas/settlement/kyc/*.py`, each for a provider's API."""
 
 SCREENS_BY_NAME = ("opensanctions",)
-"""Providers that would approve an account id, which matches no list."""
+"""Providers that screen by name. They would approve an account id: it matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
 """A placeholder: `.invalid` never exists (RFC 2606)."""
@@ -23,10 +23,10 @@ _BOUNDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class KycSettings:
-    """The KYC provider, its timeouts, and its circuit.
+    """The KYC provider, its timeouts and its circuit.
 
-    An exchange lasts at most both timeouts: the first limits all connection attempts, the second each
-    silence.
+    An exchange lasts at most the sum of both timeouts. The first limits all connection attempts, the second
+    each silence.
     """
 
     url: str = NOT_NAMED

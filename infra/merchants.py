@@ -18,7 +18,7 @@ RELEASES = {
         "NewImage": {"step": {"S": ["release"]}},
     },
 }
-"""Releases to merchants; `core/ledger/keys.py` has their keys."""
+"""Filter for releases to merchants. `core/ledger/keys.py` has their keys."""
 
 SWEEP = Handler(
     rows={"GetItem": (SWEPT, MERCHANT), "Query": (MERCHANT_ENTRIES,), "Put": (SWEPT,), "Update": (MERCHANT,)},
@@ -29,25 +29,23 @@ SWEEP = Handler(
 )
 
 RECEIVES_MAX = 10
-"""Covers about fifteen minutes of an outage."""
+"""Receives of a message. They cover about fifteen minutes of an outage."""
 
 VISIBILITY_MARGIN_SECONDS = 30
-"""With the function's timeout, the delay before a retry."""
+"""Seconds added to the function's timeout. The sum is the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Messages per call, which sweeps a merchant's minute once for all."""
+"""Messages per call. A call sweeps each merchant's minute once, for all of them."""
 
 _BEHIND_SECONDS = 150
-"""Age at which a person must look. SQS does not count messages received three times in vain, for at
-least three minutes.
+"""Age of a message at which a person must look.
+
+After three receives without success, SQS no longer counts a message. They take at least three minutes.
 """
 
 
 class Merchants(Construct):
-    """The queue of releases from PublishEvents, and its dead letters.
-
-    A repeated message does no harm.
-    """
+    """The queue of releases from PublishEvents, and its dead letters. A repeated message does no harm."""
 
     def __init__(self, core: Core, settings: CoreSettings) -> None:
         super().__init__(core.scope, "Merchants")

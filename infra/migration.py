@@ -27,8 +27,8 @@ class MigrationSettings(CoreSettings):
 class MigrationRole(Construct):
     """Role that `settle migrate` assumes. It may write only the migration's attributes.
 
-    An administrator grants `sts:AssumeRole` on the role. The role cannot write a new settlement, entry,
-    balance, slot or status, or read a party or amount.
+    An administrator grants `sts:AssumeRole` on it. The role cannot write a new settlement, entry, balance,
+    slot or status. It cannot read a party or amount.
     """
 
     def __init__(

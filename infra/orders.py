@@ -26,7 +26,7 @@ DECISIONS = (
 """The last part of each route; IAM grants each route."""
 
 APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
-"""Decisions that may need several persons. A partial reversal needs as many as a full one."""
+"""Decisions that may need several persons. A reversal in part needs as many as a full one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
 """Each move is a route below its decision."""
@@ -39,10 +39,10 @@ def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:
 
 
 _BY_MANY = ("write-off", "complete", "retry", "reverse")
-"""`reverse` also covers `reverse-part`."""
+"""Decisions that may need several persons. `reverse` also covers `reverse-part`."""
 
 _PERSONS_MAX = 5
-"""A decision's evidence has all approvers' ARNs."""
+"""Maximum persons of a decision. Its evidence has all approvers' ARNs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class OrdersSettings(CoreSettings):
 
 
 class OrdersApi(HttpApi):
-    """The orders' API: one route per decision. AWS authenticates the caller.
+    """The orders' API, with one route per decision. AWS authenticates the caller.
 
     No person's role may invoke the function: a direct caller could claim any identity.
     """
@@ -84,7 +84,7 @@ class OrdersApi(HttpApi):
         self.open("", core.functions["TakeOrder"], paths, "POST/orders/*")
 
     def order(self, decision: str) -> str:
-        """Return the ARN for `execute-api:Invoke`; `*` means every decision."""
+        """Return the ARN for `execute-api:Invoke`. `*` means every decision."""
         return self.arn(f"POST/orders/{decision}")
 
 

@@ -5,7 +5,10 @@ from .settlement_stack import SettlementStack
 
 
 def build(app: cdk.App) -> SettlementStack:
-    """Add the stack of the context's `stage`. Offline: no lookups, credentials, Docker or git."""
+    """Add the stack of the context's `stage`.
+
+    It works offline, without lookups, credentials, Docker or git.
+    """
     try:
         settings = settings_of({name: app.node.try_get_context(name) for name in CONTEXT})
     except ValueError as wrong:

@@ -19,16 +19,17 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _ONE_FAULT_MINUTES = 30
-"""Minutes without a failed execution until a fault is over. Recovery's longest pause, its next run
-and a task's retries take some 20 minutes.
+"""Minutes without a failed execution after which a fault is over.
+
+Recovery's longest pause, its next run and a task's retries take some 20 minutes.
 """
 
 _PERIODS = 30
-"""Periods of one minute: the first failure pages within two minutes."""
+"""Periods of one minute. With them, the first failure pages within two minutes."""
 
 
 class Pager(Construct):
-    """The machines' bus, alarms, and an encrypted topic per urgency."""
+    """The machines' bus, the alarms, and an encrypted topic for each urgency."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
         super().__init__(scope, construct_id)
@@ -94,7 +95,10 @@ class Pager(Construct):
         threshold: int = 1,
         urgency: Urgency = Urgency.NOW,
     ) -> None:
-        """Add an alarm on a metric that recovery reports. If recovery stops, RecoveryBehind alerts."""
+        """Add an alarm on a metric that recovery reports.
+
+        If recovery stops, the alarm RecoveryBehind alerts.
+        """
         self.alarm(
             construct_id,
             self.metric(metric, statistic="Maximum"),
@@ -153,10 +157,10 @@ class Pager(Construct):
         urgency: Urgency = Urgency.NOW,
         topic: sns.Topic | None = None,
     ) -> None:
-        """Add an alarm: `metric` reaches `threshold` in any, or all, of the last `periods`.
+        """Add an alarm: `metric` reaches `threshold` in one, or in all, of the last `periods`.
 
-        The message has the alarm's name, description, first command, and runbook address. `topic`, by default
-        the urgency's, also gets the alarm's end.
+        The message has the alarm's name, description, first command and runbook address. `topic` also gets
+        the alarm's end. By default, it is the urgency's topic.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -18,7 +18,7 @@ _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
 """`paging/page.py` decides which of these events page."""
 
 _AGE_MAX = Duration.minutes(15)
-"""A later page helps no one; its event sets off an alarm."""
+"""A later page helps no one. The event then sets off an alarm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class PagingSettings(CoreSettings):
         self._check_address("page_address", "notice_address")
 
     def ensure_reaches_people(self) -> None:
-        """Raise ValueError, naming the setting, if pages reach no person or lack a runbook."""
+        """Raise ValueError, with the setting, if pages reach no person or lack a runbook."""
         if not self.must_reach_people:
             return
         if self.page_address is None:
@@ -50,7 +50,7 @@ class PagingSettings(CoreSettings):
 def build(core: Core, settings: PagingSettings) -> Added:
     """Let SendPage report the bus's events, and subscribe the addresses.
 
-    Events that fail three times, or cannot reach SendPage, go to the queue.
+    An event goes to the queue if it fails three times or cannot reach SendPage.
     """
     pager, function = core.pager, core.functions["SendPage"]
     for urgency, topic in pager.topics.items():

@@ -264,7 +264,9 @@ def _new_functions(core: Core, settings: CoreSettings) -> dict[str, HandlerFunct
             core.ledger.grant_listing(functions[name])
         if name in _PROVING:
             core.needed(RowKeys).give_all(functions[name])
-    core.ledger.grant_rows(core.needed(Bank).reader, _READER)
+    reader = core.needed(Bank).reader
+    core.ledger.grant_rows(reader, _READER)
+    reader.add_environment("LINES_FOR", "payouts")
     return functions
 
 

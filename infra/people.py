@@ -33,7 +33,7 @@ _PEOPLE: Mapping[str, tuple[str, ...]] = {
 }
 """Order routes of each kind of people. Every kind may read everything.
 
-No kind may both propose and approve: doing both takes two roles, even for a person with two sessions. An
+No kind may both propose and approve. Doing both takes two roles, even for a person with two sessions. An
 operator may retry, stop an account, and give orders that move no money. Only an approver lets an account pay
 again. Both may withdraw a proposal.
 """
@@ -53,7 +53,7 @@ _TABLE_READS = ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")
 
 
 class People(Construct):
-    """Managed policies, named by CloudFormation: a fixed name would bar a second region."""
+    """Managed policies. CloudFormation names them: a fixed name would prevent a second region."""
 
     def __init__(self, core: Core, *, orders: OrdersApi, reads: Sequence[dict[str, Any]]) -> None:
         super().__init__(core.scope, "People")
@@ -82,7 +82,7 @@ class People(Construct):
     def _of_the_stack(self) -> list[dict[str, Any]]:
         """Allow reading the stack's outputs and these policies.
 
-        CloudFormation authorises a stack requested by name as `stack/NAME/*`, without its id.
+        IAM sees a stack requested by name as `stack/NAME/*`, without its id.
         """
         stack = Stack.of(self)
         itself = stack.format_arn(
@@ -107,7 +107,7 @@ def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:
 
 
 def by_sid(statements: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort statements: a policy must not depend on the order of rooms."""
+    """Sort statements. A policy must not depend on the order of rooms."""
     return sorted(statements, key=lambda one: str(one["Sid"]))
 
 

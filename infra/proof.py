@@ -15,10 +15,10 @@ MEMORY_MB = 1_769
 """Brings a whole CPU; a proof needs at most 100 MB."""
 
 DISK_GB = 10
-"""Lambda's maximum: at 400 bytes a row, no run can fill it."""
+"""Lambda's maximum. At 400 bytes a row, no run can fill it."""
 
 PERIODS = 2
-"""Periods without a proof before a person looks: a run may be cut off, or meet a hot account."""
+"""Periods without a proof before a person looks. One run may be cut off, or meet a busy account."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class ProofSettings(CoreSettings):
 
 
 class Reconciliation(Construct):
-    """The proof's schedule and alarms. A failed run is not repeated: each reads the whole table."""
+    """The proof's schedule and alarms. A failed run is not repeated: each run reads the whole table."""
 
     def __init__(self, core: Core, settings: ProofSettings) -> None:
         super().__init__(core.scope, "Reconciliation")

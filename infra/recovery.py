@@ -9,11 +9,11 @@ from .pager import Pager
 from .settings import CoreSettings
 
 PARTITIONS = ("LIMBO", *(f"IN_FLIGHT#{shard}" for shard in range(IN_FLIGHT_SHARDS)))
-"""Each has a schedule, so no run waits for another or fails with it."""
+"""The index's partitions. Each has a schedule, so no run waits for another or fails with it."""
 
 
 class Recovery(Construct):
-    """Recovery's schedules and alarms. A failed run is not retried: the next is a minute away."""
+    """Recovery's schedules and alarms. A failed run is not retried: the next run is a minute away."""
 
     def __init__(
         self,

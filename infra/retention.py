@@ -8,15 +8,16 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .table import EXPIRES
 
 _DAYS_MIN = 400
-"""Longer than a Standard execution (a year), a redrive, or a card payment's dispute."""
+"""Minimum: longer than a Standard execution (a year), a redrive, or a card payment's dispute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings(CoreSettings):
-    """See docs/decisions/2026-11-22-retention.md.
+    """Settings of the retention. See docs/decisions/2026-11-22-retention.md.
 
-    `retention_days` is the age of deletion; None: never. `shortest_retention_days` is the stage's shortest
-    ever, by default `retention_days`. Never raise or remove it.
+    - `retention_days`: the age at which entries are deleted. None: never.
+    - `shortest_retention_days`: the stage's shortest retention ever, by default `retention_days`. Never raise
+      or remove it.
     """
 
     retention_days: int | None = None

@@ -1,4 +1,4 @@
-"""The rooms of a stack, in build order: a room may need earlier rooms."""
+"""The rooms of a stack, in build order. A room may need earlier rooms."""
 
 from collections.abc import Mapping, Sequence
 

@@ -29,7 +29,7 @@ _ALONE = "Default"
 
 
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,23}")
-"""Prefix of the machines' names, of which X-Ray's rules take 64 characters."""
+"""The construct's id. Names of machines begin with it; X-Ray's rules take 64 characters of them."""
 
 _EMBEDDED_ACCOUNT = "000000000000"
 _FLAGS = {
@@ -50,9 +50,9 @@ def _embedded(settings: Settings, given: Any) -> Settings:
 class SettlementSaga(Construct):
     """Settles payments in a stack, with its own table, machines, alarms and APIs.
 
-    `settings` come from `dev(...)` or `prod(...)`. Their `stage` is in all physical names, so each saga of an
-    account and region needs its own stage. `settle --stack STACK/ID` selects the saga; with the id `Default`,
-    `--stack STACK` does.
+    `settings` come from `dev(...)` or `prod(...)`. All physical names have their `stage`, so each saga of an
+    account and region needs its own. `settle --stack STACK/ID` selects the saga. For the id `Default`, use
+    `--stack STACK`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SettlementSaga(Construct):
         rooms: Sequence[Room] = ROOMS,
         checks: Sequence[Check] = (),
     ) -> None:
-        """Raise ValueError if another saga of the app has the same `stage`, or for a faulty check."""
+        """Raise ValueError for a faulty check, or if another saga of the app has the same `stage`."""
         super().__init__(scope, construct_id)
         if checks:
             rooms = (*rooms, checks_room(checks))
@@ -105,7 +105,7 @@ class SettlementSaga(Construct):
 
     @property
     def topics(self) -> dict[str, sns.ITopic]:
-        """The topics of pages and notices, by urgency: "now", "morning", "information"."""
+        """The topics of pages and notices. The keys are the urgencies "now", "morning" and "information"."""
         return {urgency.name.lower(): topic for urgency, topic in self._core.pager.topics.items()}
 
     @property
@@ -133,7 +133,7 @@ class SettlementSaga(Construct):
     def grant_order(self, role: iam.IRole, kind: str) -> None:
         """Let people of a role read, and give the orders of their kind.
 
-        `kind`: viewer, operator, approver or break-glass. Raises ValueError for others.
+        `kind` is viewer, operator, approver or break-glass. Raises ValueError for others.
         """
         policies = self._part("People").policies
         if kind not in policies:
@@ -149,14 +149,13 @@ class SettlementSaga(Construct):
         )
 
     def _part(self, name: str) -> Any:
-        """Return a room's construct. Raises ValueError if this saga lacks the room."""
         found = self.node.try_find_child(name)
         if found is None:
             raise ValueError(f"rooms: {name} is left out of this saga")
         return found
 
     def _refuse_aws(self) -> None:
-        """Refuse real accounts, where the embedded settings would delete a stage's data."""
+        """Refuse real accounts: the embedded settings would delete a stage's data."""
         is_embedded = Fn.condition_equals(Aws.ACCOUNT_ID, _EMBEDDED_ACCOUNT)
         told = "The embedded AWS's settings are for no other account: leave out its context, or stage=local."
         CfnRule(

@@ -1,4 +1,4 @@
-"""Settings that every room may use. `infra/config.py` adds each room's own."""
+"""Settings that every room may use. `infra/config.py` adds the rooms' own settings."""
 
 import json
 import re
@@ -21,10 +21,10 @@ API_CALLS_MAX = 10_000
 """API Gateway's quota of calls a second for an account."""
 
 _NEW_TABLE_UNITS = 4_000
-"""Write units a second of a new table. A configured number never falls."""
+"""Write units a second of a new table. `warm_write_units` can only raise them."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two alarm periods: one with the failures, one until CloudWatch has them all."""
+"""Two alarm periods. One has the failures. By the end of the next, CloudWatch has received them all."""
 
 _CANARY_MINUTES_MAX = 2_100
 """CloudFormation's maximum."""
@@ -34,7 +34,7 @@ _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""Each function's environment, of 4 KB, has these keys."""
+"""Each function has these keys in its environment, which takes 4 KB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Refuse passwords: settings are in the repository."""
+        """Refuse an address with a password: settings are in the repository."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack goes, except after a failed creation: kept data blocks the next try."""
+        """Keep data when the stack goes. After a failed creation, delete it: it would block the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property
@@ -133,9 +133,9 @@ class StageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSettings(StageSettings):
-    """Explained in docs/reference/settings.md.
+    """Settings of the core. docs/reference/settings.md explains them.
 
-    `currencies` and `assets` only grow, and exponents never change: existing rows are in minor units.
+    Existing rows are in minor units. So `currencies` and `assets` only grow, and exponents never change.
     """
 
     currencies: tuple[str, ...]

@@ -18,15 +18,15 @@ SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CA
 """As in `signing/signature.py`."""
 
 _KEYS_MAX = 20
-"""ReconcileBooks has all keys in its environment, of 4 KB."""
+"""Maximum keys. ReconcileBooks has all of them in its environment, which takes 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function with every key, because rows signed by earlier keys stay."""
+"""The function with every key. Rows signed by earlier keys stay, and it proves them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings(CoreSettings):
-    """Numbers of the keys that sign rows: `row_keys` exist, `signing_key` signs.
+    """Numbers of the keys that sign rows. Keys 1 to `row_keys` exist; `signing_key` signs.
 
     See docs/decisions/2026-11-22-signed-rows.md.
     """
@@ -46,7 +46,7 @@ class RowKeys(Construct):
     """Keys that sign rows, and the key that encrypts them.
 
     CloudFormation writes the keys into the environment: reading a secret would slow each cold start. Only
-    users of the encryption key can read environment or secrets.
+    users of the encryption key can read the environment or the secrets.
     """
 
     def __init__(self, core: Core, settings: SigningSettings) -> None:
@@ -61,7 +61,7 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variables: all keys for the proof, else the signing key."""
+        """Return the variables. The proof gets all keys; other functions get the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}

@@ -16,7 +16,7 @@ from .functions import HandlerFunction
 from .settings import CoreSettings
 
 _RULE_PRIORITY = 1_000
-"""Before X-Ray's default rule, and after an operator's temporary rules."""
+"""Priority of the stage's rules: before X-Ray's default rule, after an operator's temporary rules."""
 
 MACHINE_LOGS = "/aws/vendedlogs/states/"
 
@@ -34,8 +34,8 @@ _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 def render_definition(name: str, settings: CoreSettings) -> str:
     """Return `statemachines/<name>.asl.json` with the stage's timeouts.
 
-    The embedded AWS ignores TimeoutSecondsPath, so its wait is fixed. Raises ValueError if a function could
-    outlive its task: late commits would become the rule.
+    The embedded AWS ignores TimeoutSecondsPath, so the wait there is fixed. Raises ValueError if a function
+    could outlive its task: late commits would become the rule.
     """
     definition = json.loads((STATE_MACHINES / f"{name}.asl.json").read_text("utf-8"))
     for state_name, state in definition["States"].items():
@@ -56,7 +56,7 @@ def _log_level(definition: str, settings: CoreSettings) -> sfn.LogLevel:
 
 
 class Machine(sfn.StateMachine):
-    """A deployed definition with a log, and a role that may invoke the definition's functions.
+    """A deployed definition with a log. Its role may invoke the definition's functions.
 
     `names` has a function or a text for each placeholder.
     """
@@ -130,7 +130,7 @@ class Machine(sfn.StateMachine):
         self.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=resources))
 
     def startable_by(self, function: lambda_.Function, variable: str) -> None:
-        """Let `function` start executions; its environment `variable` gets the ARN.
+        """Let `function` start executions. Its environment `variable` gets the ARN.
 
         IAM authorises by the machine's own ARN, even for an alias.
         """
@@ -147,12 +147,12 @@ class Machine(sfn.StateMachine):
 
     @staticmethod
     def wakeable_by(function: lambda_.Function) -> None:
-        """Let a function complete any machine's tasks: IAM has no resource for one task's token."""
+        """Let a function complete tasks of every machine. IAM has no resource for one task's token."""
         function.add_to_role_policy(iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=["*"]))
 
     @property
     def started_by(self) -> str:
-        """The ARN to start: the machine's, or an alias's."""
+        """The ARN to start: the machine's or an alias's."""
         return self.state_machine_arn
 
     @property
@@ -166,7 +166,7 @@ class Machine(sfn.StateMachine):
 
 
 class CompensationMachine(Machine):
-    """The machine for reversals, which puts on-call alerts on the event bus."""
+    """The machine for reversals. It puts on-call alerts on the event bus."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class CompensationMachine(Machine):
 
 
 class SettlementMachine(Machine):
-    """A machine for payments. If Standard, it waits for the compensation that it starts."""
+    """A machine for payments. A Standard machine waits for the compensation that it starts."""
 
     def __init__(
         self,

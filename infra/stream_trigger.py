@@ -15,20 +15,20 @@ from .settings import CoreSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """Stream records for a function, given up at `age_max`."""
+    """Stream records for a function. They are given up at `age_max`."""
 
     filters: Sequence[Mapping[str, Any]]
     size: int
     window: Duration
     age_max: Duration
     parallel: int = 1
-    """Calls per shard. They may reorder records, except one row's."""
+    """Concurrent calls per shard. They may reorder records of different rows."""
 
 
 def call_by_stream(
     scope: Construct, core: Core, function: lambda_.Function, batches: Batches, settings: CoreSettings
 ) -> sqs.Queue:
-    """Let stream batches call a function; return the queue for given-up batches.
+    """Let stream batches call a function. Return the queue for given-up batches.
 
     A failed batch is halved and retried until `age_max`. Then its shard and sequence numbers go to the queue.
     """

@@ -21,7 +21,7 @@ IMMUTABLE_ATTRIBUTES = (
     *("digest", "received_at"),
     EXPIRES,
 )
-"""Attributes that IAM lets no update name in entries, evidence, orders, markers and claimed requests."""
+"""Immutable attributes. IAM lets no update name them, in any kind of row."""
 
 PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
 
@@ -29,20 +29,23 @@ BANK_ACCOUNT = ("iban", "holder")
 """Immutable attributes of payouts and destinations."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
-"""Writes of a transaction, and their IAM actions."""
+"""Writes of a transaction, with their IAM actions."""
 
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 
 _ENCLOSED = {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}}
-"""A condition that is false for a single write: it lacks the key, and ForAnyValue of nothing is false."""
+"""A condition that is true only inside a transaction.
+
+A single write lacks the key, and so fails ForAnyValue.
+"""
 
 
 class SettlementTable(Construct):
-    """The table with its index `gsi1`: backed up, protected, encrypted, and streamed.
+    """The table with its index `gsi1`: backed up, protected, encrypted and streamed.
 
-    Entries expire if the stage has a retention; no function may add `expires_at` to other rows. After a
-    restore, `table` is the restored table. The stack's own table stays in the template, so that nothing
-    creates or deletes a table: see docs/operating/restore.md.
+    Entries expire if the stage has a retention. No function may add `expires_at` to other rows. After a
+    restore, `table` is the restored table. The stack's own table stays in the template, so nothing creates or
+    deletes a table: see docs/operating/restore.md.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: CoreSettings) -> None:
@@ -80,7 +83,6 @@ class SettlementTable(Construct):
             self.table = self._restored(settings.restored_table, str(settings.restored_stream))
 
     def _restored(self, name: str, stream: str) -> dynamodb.ITable:
-        """Import a restored table, which CloudFormation does not own."""
         stream_arn = Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=f"{name}/stream/{stream}"
         )
@@ -100,7 +102,7 @@ class SettlementTable(Construct):
         return self.table.table_stream_arn
 
     def grant_listing(self, function: lambda_.Function) -> None:
-        """Allow queries of the index, which has only keys."""
+        """Allow queries of the index. It has only keys."""
         index = f"{self.table.table_arn}/index/{INDEX}"
         function.add_to_role_policy(iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index]))
 
@@ -111,7 +113,7 @@ class SettlementTable(Construct):
     def grant(
         self, function: lambda_.Function, actions: Mapping[str, Sequence[str]], *, untouched: Sequence[str]
     ) -> None:
-        """Grant exactly these actions, and no update of an immutable attribute.
+        """Grant exactly these actions, without updates of immutable attributes.
 
         `actions` maps actions to patterns of partition keys. `Put` and `Update` are granted only inside a
         transaction. No write may name an `untouched` attribute.

@@ -1,6 +1,6 @@
 """Delete a personal stage: `python -m infra.teardown --stage my-olga`, or `make teardown STAGE=my-olga`.
 
-Each run continues after the previous one.
+A repeated run continues the previous one.
 """
 
 import argparse
@@ -14,10 +14,13 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""The journal may get an object after it is emptied, until the first try deletes its function."""
+"""The journal may get an object after it is emptied.
+
+The first try deletes its function, and so prevents more.
+"""
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
-"""Forty minutes, for some 300 resources."""
+"""Seconds between polls, and number of polls. Forty minutes, for some 300 resources."""
 
 
 class Refused(Exception):
@@ -25,7 +28,7 @@ class Refused(Exception):
 
 
 def teardown(stage: str, client: Callable[[str], Any]) -> bool:
-    """Delete a personal stage's journal and stack; return whether it existed. Raises Refused."""
+    """Delete a personal stage's journal and stack. Return whether it existed. Raises Refused."""
     if not is_personal(stage):
         raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")
     cloudformation, s3 = client("cloudformation"), client("s3")

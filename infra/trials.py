@@ -1,6 +1,6 @@
 """Allowed and refused requests of each role, derived from the grants.
 
-For a policy simulator with context keys.
+A policy simulator must know context keys to decide them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def _rows(name: str, partition: str, *, enclosed: bool) -> Trial:
 
 
 def _attribute(name: str, attribute: str, *actions: str) -> Trial:
-    """A trial of writes that name an attribute: the attribute's denial overrides the row's grant."""
+    """A trial of writes that name an attribute. The attribute's denial overrides the row's grant."""
     context = _context(_partition(name) or PARTITIONS[0], ("pk", "sk", attribute), True)
     return Trial(name, context, dict.fromkeys(actions, Decision.DENIED))
 

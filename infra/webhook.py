@@ -15,10 +15,10 @@ from .settings import API_CALLS_MAX, CoreSettings
 from .urgency import Urgency
 
 _REFUSED_MANY = 100
-"""Refusals in five minutes. A provider repeats a call about ten times."""
+"""Refusals in five minutes that raise the alarm. A provider repeats a call about ten times."""
 
 _LOGGED = ("requestId", "requestTime", "httpMethod", "status", "integrationStatus")
-"""No content and no caller."""
+"""Fields of the access log, without content and caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class WebhookSettings(CoreSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A webhook's function. `name` ends the API's physical name, `path` is its only route."""
+    """A webhook's function. `name` ends the API's physical name. `path` is the API's only route."""
 
     function: lambda_.Function
     name: str
@@ -49,7 +49,7 @@ class Receiver:
 class Webhook(Construct):
     """A webhook's address, and the alarm on refused calls.
 
-    Calls carry a signature, which the handler checks first, instead of AWS credentials.
+    Calls have a signature instead of AWS credentials. The handler checks it first.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ def check_customer(account: str) -> str:
 
 
 def check_account(account: str) -> str:
-    """Return the id. Raises CommandFailed if malformed, or for an account without a statement."""
+    """Return the id. Raises CommandFailed for a malformed id, or for an account without a statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
             Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"

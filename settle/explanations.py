@@ -1,7 +1,7 @@
 """Explanations of the project's errors.
 
-An error's meaning is the first paragraph of its docstring; `explanations.toml` has the rest. Both also render
-`docs/reference/errors.md`.
+An error's meaning is the first paragraph of its docstring. `explanations.toml` has the rest. The page
+`docs/reference/errors.md` is rendered from both.
 """
 
 import inspect
@@ -22,9 +22,10 @@ _WHO = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """An error's meaning, and who must do what. `page` is a file under `docs/`, with its section.
+    """An error's meaning, and who must do what.
 
-    `is_final`: the same call is refused again; None for an error that no function raises.
+    - `is_final`: the same call is refused again. None: no function raises the error.
+    - `page`: a file under `docs/`, with its section.
     """
 
     error: str
@@ -51,7 +52,6 @@ def every() -> dict[str, Explanation]:
 
 
 def kinds() -> dict[str, type[SettlementError]]:
-    """Return functions' errors by name, in their module's order."""
     return {
         name: kind
         for name, kind in vars(errors).items()

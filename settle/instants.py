@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def parse(text: str, at: datetime, name: str = "since") -> datetime:
-    """Return the instant from ISO 8601 with offset, or from an age such as 90m before `at`.
+    """Parse an instant: ISO 8601 with an offset, or an age before `at` such as 90m.
 
     Raises CommandFailed for other texts and future instants.
     """
@@ -49,7 +49,6 @@ def distance(instant: str, at: datetime) -> str:
 
 
 def seconds_since(instant: object, at: datetime) -> float | None:
-    """Return the seconds from `instant` to `at`; None if malformed."""
     try:
         return (at - datetime.fromisoformat(str(instant))).total_seconds()
     except (ValueError, TypeError):

@@ -12,7 +12,7 @@ from settlement.core.model.errors import InvalidRequest
 from settlement.http.caller import Caller
 
 UNPROVEN = Caller(by="not proven yet", user_id="-", request_id="-", source_ip="-")
-"""The caller before sending: only the orders' API (the door) can prove the caller."""
+"""The caller before an order is sent. Only the orders' API (the door) can prove the caller."""
 
 _CODES = {
     "InvalidRequest": Exit.USAGE,
@@ -75,9 +75,9 @@ class ApprovalRequired(OrderRefused):
 def give(
     stack: Stack, decision: str, order: dict[str, Any], pauses: Sequence[float] | None = None
 ) -> dict[str, Any]:
-    """Send an order; return it as recorded. Safe to repeat. Raises CommandFailed.
+    """Send an order, and return it as recorded. It is safe to repeat. Raises CommandFailed.
 
-    Retries after each of `pauses` while the API throttles, and after a function's failure.
+    Retries after each of `pauses` while the API throttles. After a function's failure, it also retries.
     """
     send = partial(stack.door.send, decision, order)
     return answered(send, decision, order, f"/orders/{decision}", pauses).content

@@ -1,4 +1,4 @@
-"""A printed command's placeholder for a reason, which a person must replace."""
+"""The placeholder for a reason in a printed command. A person must replace it."""
 
 from settle.exit_codes import CommandFailed, Exit
 

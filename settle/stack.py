@@ -22,7 +22,7 @@ EXPRESS_SECONDS_MAX = 300
 """An Express execution's limit, and so a synchronous call's."""
 
 _MARK = "StageConfig"
-"""An output of every saga, beside its TableName."""
+"""An output that every saga has. TableName is another."""
 
 CONNECTIONS = 10
 """botocore's default."""
@@ -53,7 +53,7 @@ class Outputs(dict[str, str]):
 
 @dataclass(frozen=True)
 class Stack:
-    """A saga: `name` is its stack, or `STACK/SAGA` in your own app."""
+    """A deployed saga. `name` is its stack, or `STACK/SAGA` in your own app."""
 
     name: str
     outputs: dict[str, str]
@@ -61,7 +61,7 @@ class Stack:
     endpoint_url: str | None = None
 
     def command(self, verb: str, *words: str, **options: object) -> str:
-        """Return a command with `--stack`, which the embedded AWS's own stack does not need."""
+        """Return a command with `--stack`. The embedded AWS's own stack does not need this option."""
         is_found = self.endpoint_url is not None and self.name == STACK_NAME
         return command(verb, *words, **options, stack=None if is_found else self.name)
 
@@ -71,12 +71,12 @@ class Stack:
 
     @property
     def saga(self) -> str:
-        """The name within the stack; empty if the stack is the saga."""
+        """The saga's name within the stack. Empty: the stack is the saga."""
         return self.name.partition("/")[2]
 
     @property
     def service(self) -> str:
-        """The prefix of the saga's physical names, and its metrics' dimension."""
+        """The prefix of the saga's physical names. It is also the dimension of its metrics."""
         return self.outputs["EventBusName"]
 
     @cached_property
@@ -90,7 +90,7 @@ class Stack:
 
     @cached_property
     def row_keys(self) -> RowKeys:
-        """The keys that sign rows. Raises CommandFailed without the permission to read them."""
+        """The keys that sign rows. Raises CommandFailed without permission to read them."""
         arns, secrets = self.outputs["RowKeyArns"].split(), self.client("secretsmanager")
         try:
             texts = [secrets.get_secret_value(SecretId=arn)["SecretString"] for arn in arns]
@@ -104,7 +104,7 @@ class Stack:
 
     @property
     def door(self) -> Door:
-        """The orders' API: people never write to the table. Raises CommandFailed."""
+        """The orders' API. People never write to the table. Raises CommandFailed."""
         return self._door("OrdersUrl")
 
     @property
@@ -191,7 +191,7 @@ def _deployed(name: str) -> Stack:
 
 
 def _embedded_address() -> str | None:
-    """Return AWS_ENDPOINT_URL if set to this machine, as by `settle local env`; else None."""
+    """Return AWS_ENDPOINT_URL if it names this machine, as after `settle local env`."""
     url = os.environ.get("AWS_ENDPOINT_URL", "")
     return url if urlsplit(url).hostname in ("127.0.0.1", "localhost") else None
 

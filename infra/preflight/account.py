@@ -9,7 +9,7 @@ from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 30
-"""The first version with DescribeEvents for its deployment role, to show a validation's failures."""
+"""The first version whose deployment role has DescribeEvents, which shows a validation's failures."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def findings(of: Account) -> Iterator[Finding]:
-    """Yield the findings, the account's identity first, as other checks need it."""
+    """Yield the findings. The account's identity comes first: other checks need it."""
     identity = list(look(of, "identity", _identity))
     yield from identity
     if identity[0].verdict is Verdict.FINE:

@@ -33,7 +33,7 @@ def definitions(account: Account) -> Iterator[Finding]:
 
 
 def filled(one: Definition) -> str:
-    """Return a definition with invented ARNs, as the stack's ARNs may not exist yet."""
+    """Return a definition with invented ARNs: the stack's ARNs may not exist yet."""
     arns = {
         "StartCompensation": one.start,
         "Compensation": f"arn:aws:states:{_ELSEWHERE}:stateMachine:Compensation",

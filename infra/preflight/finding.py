@@ -16,7 +16,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A check's result, and the remedy unless it is fine."""
+    """A check's result. `do` is the remedy, if one is needed."""
 
     check: str
     verdict: Verdict

@@ -1,6 +1,6 @@
 """The guard before an update: no table, key or journal is lost, replaced or unprotected.
 
-The guard refuses each change outside IN_PLACE, even a harmless change: a person decides.
+The guard refuses each change outside IN_PLACE, even a harmless one. A person then decides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ IN_PLACE: Mapping[str, frozenset[str]] = {
     "AWS::S3::Bucket": frozenset(("Tags",)),
     "AWS::SecretsManager::Secret": frozenset(("Description", "Tags")),
 }
-"""Types that hold money or evidence, and their properties that CloudFormation updates in place."""
+"""Types that hold money or evidence. The properties are those that CloudFormation updates in place."""
 
 _POLICIES = ("DeletionPolicy", "UpdateReplacePolicy")
 _RECOVERY, _RECOVERY_DAYS = "PointInTimeRecoverySpecification", 35
@@ -91,5 +91,5 @@ def _is_on(value: Any) -> bool:
 
 
 def _days(recovery: Any) -> int:
-    """Return how many days point-in-time recovery reaches back: 35 unless set, 0 if off."""
+    """Return how many days point-in-time recovery reaches back. Default: 35. Off: 0."""
     return int(recovery.get("RecoveryPeriodInDays", _RECOVERY_DAYS)) if _is_on(recovery) else 0

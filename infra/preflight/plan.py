@@ -26,7 +26,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A saga to deploy. Its physical names begin with `name`, its outputs with `saga`."""
+    """A saga to deploy. `name` begins its physical names; `saga` begins its outputs."""
 
     stack: str
     saga: str = ""

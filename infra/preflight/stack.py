@@ -68,7 +68,7 @@ def names(account: Account) -> Iterator[Finding]:
 def exponents(account: Account) -> Iterator[Finding]:
     """Compare the currencies with the deployed stack's.
 
-    Another exponent changes existing amounts; without its currency a row is unreadable.
+    Another exponent changes existing amounts. Without its currency, a row is unreadable.
     """
     outputs = _outputs(account)
     if outputs is None:
@@ -111,7 +111,7 @@ def data(account: Account) -> Iterator[Finding]:
 
 
 def secrets(account: Account) -> Iterator[Finding]:
-    """Check that the provider's API key was stored: a new stack has a random key."""
+    """Check that the provider's API key was stored. A new stack has a random key."""
     outputs = _outputs(account)
     if outputs is None or "KycCredentialsArn" not in outputs:
         return
@@ -159,7 +159,6 @@ def _reached(account: Account, check: str, output: str, setting: str) -> Iterato
 
 
 def _described(account: Account) -> dict[str, Any] | None:
-    """Describe the stack; None without a stack. Raises ClientError for a refused call."""
     try:
         answer = account.client("cloudformation").describe_stacks(StackName=account.plan.stack)
     except ClientError as error:
@@ -171,7 +170,6 @@ def _described(account: Account) -> dict[str, Any] | None:
 
 
 def _outputs(account: Account) -> dict[str, str] | None:
-    """Return the saga's outputs by short names; None without a stack."""
     found = _described(account)
     if found is None or found["StackStatus"] in _NEVER_CREATED:
         return None

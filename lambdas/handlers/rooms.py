@@ -1,6 +1,6 @@
-"""The rooms (packages beside the core), and where each is called by the core and by other rooms.
+"""The rooms (packages beside the core), and the calls to them.
 
-To remove a room, remove its line. A room's parts are imported on first use, for a short cold start.
+To remove a room, remove its line. For a short cold start, a room's parts are imported on first use.
 """
 
 import os
@@ -18,19 +18,20 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store.dynamodb import Store
 
 Take = Callable[[object, Any], dict[str, Any]]
-"""Takes a body and a caller; returns the order on record."""
+"""Takes a body and a caller. Returns the recorded order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """A room's parts, each as `module:name` or None.
+    """A room's parts. Each is `module:name` or None.
 
-    `adds` takes the stage's configuration and returns a function that completes each row to put.
-    `before_refund` makes a payee's releases available before a refund takes them back, `before_close` before
-    a close. For a settlement that demands checks, `before_verdict` raises unless the KYC provider may be
-    asked, `before_approval` unless the provider's webhook may approve. `orders` maps a route's last part to
-    the order's function and, if a body field repeats the route, that field. `lists` returns a write that goes
-    with a bank's line, or None; the stage's variable LINES_FOR names the rooms that want lines.
+    - `adds`: takes the stage's configuration, and returns a function that completes each row to put.
+    - `before_refund`: makes a payee's releases available before a refund takes them back.
+    - `before_close`: makes them available before a close.
+    - `before_verdict`: raises if the settlement's checks forbid asking the KYC provider.
+    - `before_approval`: raises if the settlement's checks forbid an approval by the provider's webhook.
+    - `orders`: maps a route's last part to the order's function. It also has the body's field that repeats
+      the route.
     """
 
     name: str
@@ -64,7 +65,10 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.merchants._order:ORDERS",
     ),
 )
-"""A row to put passes the rooms in this order: the signature covers all of it."""
+"""The rooms, in the order in which their `adds` complete a row.
+
+Signing comes last, and signs all additions.
+"""
 
 
 def adds(config: StageConfig) -> tuple[Callable[[Row], Row], ...]:
@@ -86,7 +90,7 @@ def before_close(account: str, now: datetime) -> None:
 
 
 def load(seam: str) -> None:
-    """Import now, not on first use, the parts that `seam` names."""
+    """Import the parts of `seam` now, not on first use."""
     for _ in _brought(seam):
         pass
 

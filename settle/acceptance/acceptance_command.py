@@ -11,7 +11,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
 
 TRIAL_STACK = re.compile(r"settlement-(dev|my-[a-z0-9]+)")
-"""The `dev` stage and personal stages; any other stack needs `--yes-this-is-prod`."""
+"""The `dev` stage and personal stages. Any other stack needs `--yes-this-is-prod`."""
 
 
 def acceptance(
@@ -45,7 +45,7 @@ def acceptance(
     """Test a deployed stack with payments of its own, in minutes.
 
     Opens accounts, deposits, pays, stops an execution, gets a reversal stuck, and withdraws the money. Pages
-    on call; the stage keeps the fees. Exit code 1: a check is refuted or throttled, or the books fail.
+    on call. The stage keeps the fees. Exit code 1: a check is refuted or throttled, or the books fail.
 
     Example: settle acceptance --stack settlement-dev --load 10 --load 50 --load 100 -o acceptance.md
     """

@@ -1,4 +1,4 @@
-"""The checks in order. `alarms` precedes the checks that raise alarms."""
+"""The checks in order. `alarms` comes before the checks that raise alarms."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -78,7 +78,7 @@ CHECKS = (
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )
-"""`circuit` is last: each VerifyKyc environment learns separately that the circuit has closed."""
+"""`circuit` comes last: after it, each VerifyKyc environment must learn that the circuit has closed."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
 LOAD_ROWS = (
@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the checks in `only`, or all; add ringing if `rings`, and load if `rates`."""
+    """Return the checks in `only`, or all. Ringing is added if `rings`, and load if there are `rates`."""
     *first, last = CHECKS
     asked = []
     if rings:

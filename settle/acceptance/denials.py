@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from settle.local.grants import Trial
 
 ATTEMPTS = 10
-"""IAM throttles its simulator: the check makes about 500 requests."""
+"""Tries of a request. IAM throttles its simulator, and the check makes about 500 requests."""
 
 _ALLOWED, _DENIED = "allowed", "explicitDeny"
 
@@ -64,7 +64,7 @@ def _simulated(iam: Any, stack: Stack, role: str, trial: "Trial") -> dict[str, s
 
 
 def _is_as_wanted(decision: str, wanted: str) -> bool:
-    """Return whether `decision` satisfies `wanted`: an explicit denial also satisfies an implicit one."""
+    """Return whether `decision` satisfies `wanted`. An explicit denial satisfies an implicit one."""
     return decision == wanted if wanted in (_ALLOWED, _DENIED) else decision != _ALLOWED
 
 

@@ -18,10 +18,10 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""Writes during a proof leave rows unproven, which the next proof may find at rest."""
+"""Maximum proofs. Writes during a proof leave rows unproven; the next proof may find them at rest."""
 
 STREAM_READERS = 2
-"""PublishEvents, also for merchants' sweeps, and SealJournal."""
+"""Readers of the stream: PublishEvents and SealJournal. PublishEvents also reads for merchants' sweeps."""
 
 LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
@@ -32,11 +32,11 @@ AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 
 SEALED_SECONDS_MAX = 480
-"""AWS gathers a batch for up to five minutes."""
+"""Longest wait for a sealed object. AWS gathers a batch for up to five minutes."""
 
 
 def definitions(run: Run) -> str:
-    """Check that Step Functions accepts each definition, and refuses a broken copy."""
+    """Check that Step Functions accepts each definition and refuses a broken copy."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: it takes any definition")
     client = run.stack.client("stepfunctions")
@@ -51,7 +51,7 @@ def definitions(run: Run) -> str:
 
 
 def triggers(run: Run) -> str:
-    """Check that each trigger is enabled, its last batch did not fail, and no stream lags."""
+    """Check each trigger: it is enabled, its last batch did not fail, and its stream does not lag."""
     client, found = run.stack.client("lambda"), physical(run.stack, "AWS::Lambda::EventSourceMapping")
     if not found:
         raise Refuted("the stack has no trigger")
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the oldest record's age. Readers that throttle each other lag."""
+    """Report the age of the oldest record. Readers that throttle each other lag."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -104,7 +104,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 def canary(run: Run) -> str:
     """Check that each alias sends all starts to one version, equal to the deployed machine.
 
-    A rollback also restores the definition: only the stack's status shows it.
+    A rollback also restores the definition, so only the stack's status shows it.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -148,7 +148,7 @@ def proof(run: Run) -> str:
 
 
 def journal(run: Run) -> str:
-    """Find this run's payment in the sealed journal, in a locked object."""
+    """Find this run's payment in a locked object of the sealed journal."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     payer, payee = run.parties("journal")
     request = run.request("journal", payer, payee)

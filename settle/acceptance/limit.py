@@ -1,4 +1,4 @@
-"""A check's time limit, by an OS timer that also ends a blocked call."""
+"""A check's time limit. A timer of the operating system also ends a blocked call."""
 
 import signal
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. A BaseException, as boto3 would retry an Exception."""
+    """The time is over. It is a BaseException, because boto3 would retry an Exception."""
 
 
 @contextmanager

@@ -30,10 +30,10 @@ SECONDS = 10
 """At 10/s this gives 100 payments, the fewest for a 99th percentile."""
 
 THREADS_MAX = 400
-"""With more threads, payments are sent late and the pace drops."""
+"""Maximum threads. With more, payments are sent late, and the pace drops."""
 
 WRITES = 5
-"""Per settled payment: hold, release, fee, and two for the verdict."""
+"""Writes of a settled payment: hold, release, fee, and two for the verdict."""
 
 REST_SECONDS_MAX = 300
 
@@ -51,7 +51,6 @@ class Paid:
 
 
 def load(run: Run, rates: list[int]) -> str:
-    """Pay at each rate. Raises Refuted if the balances do not add up."""
     for rate in rates:
         run.figures.append(_at(run, rate))
     return "; ".join(_told(one) for one in run.figures)

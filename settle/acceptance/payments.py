@@ -23,18 +23,18 @@ from settlement.core.model.orders import REVERSE
 from settlement.core.model.status import FINISHED
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""On the embedded AWS each concurrent call is a process."""
+"""Payments with one key, and threads. On the embedded AWS, each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
 """The services' API's longest wait."""
 
 LOOK_SECONDS = 4
-"""32 twins look 8 times a second; the lowest default refill is 10."""
+"""Pause between looks. 32 twins then look 8 times a second; the lowest default refill is 10."""
 
 _TWINS_END_AS = {"SETTLED", "PROCESSING"}
 
 STARTS_MAX = 5
-"""A fast payment may end before its second start."""
+"""Maximum starts: a fast payment may end before its second start."""
 
 
 def express(run: Run) -> str:
@@ -58,7 +58,7 @@ def queue(run: Run) -> str:
 
 
 def services(run: Run) -> str:
-    """Settle by the services' API, repeat the start, and read the payment and its entries."""
+    """Settle by the services' API and repeat the start. Then read the payment and its entries."""
     payer, payee = run.parties("services")
     request, door, began = run.request("services", payer, payee), run.stack.services, time.monotonic()
     key = request["key"]
@@ -125,7 +125,7 @@ def same_start(run: Run) -> str:
 
 
 def twins(run: Run) -> str:
-    """Send one key many times at once to both machines; expect one settlement."""
+    """Send one key many times at once to both machines. Expect one settlement."""
     payer, payee = run.parties("twins")
     request = run.request("twins", payer, payee)
     starts, looks = run.stack.client("stepfunctions", attempts=1), run.stack.client("stepfunctions")
@@ -156,7 +156,7 @@ def twins(run: Run) -> str:
 
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
-    """Judge the twins' ends. Raises Refuted if money moved twice, even if AWS throttled twins."""
+    """Judge the twins' ends. Raises Refuted if money moved twice, even if AWS throttled some twins."""
     state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()
@@ -213,7 +213,7 @@ def _throttled(answer: str, refused: ClientError) -> tuple[str, str]:
 
 
 def conflict(run: Run) -> str:
-    """Send a settled key with another amount; expect a refusal that moves nothing."""
+    """Send a settled key with another amount. Expect a refusal that moves nothing."""
     payer, payee = run.parties("conflict")
     request = run.request("conflict", payer, payee)
     _settled(run.send(request))
@@ -234,7 +234,7 @@ def refusals(run: Run) -> str:
 
 
 def reversal(run: Run) -> str:
-    """Reverse a settled payment by order, twice; expect the money to return once."""
+    """Reverse a settled payment by order, twice. Expect the money to return once."""
     payer, payee = run.parties("reversal")
     request = run.request("reversal", payer, payee)
     _settled(run.send(request))

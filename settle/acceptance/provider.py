@@ -23,7 +23,7 @@ ERROR, REVIEW = "error", "review"
 """Simulated behaviours, from settle/local/kyc_behaviour.py."""
 
 FAILING_MAX = 20
-"""Payments until the circuit opens; `prod` allows five failures."""
+"""Maximum payments until the circuit opens. `prod` allows five failures."""
 
 CLOSES_SECONDS_MAX = 180
 
@@ -39,7 +39,7 @@ def webhook(run: Run) -> str:
 
 
 def review(run: Run) -> str:
-    """Hold a payment in review, and approve it twice by the webhook."""
+    """Hold a payment in review. Approve it twice by the webhook."""
     secret = stage_secret(run)
     payer, payee = run.account("review-a", DEPOSIT, REVIEW), run.account("review-b")
     request = run.request("review", payer, payee)
@@ -69,7 +69,7 @@ def _decided(run: Run, key: str, secret: str) -> float:
 
 @contextmanager
 def _reversed_on_failure(run: Run, key: str) -> Iterator[None]:
-    """Reverse a payment if the block fails: a review holds money for days."""
+    """Reverse a payment if the block fails: a review would hold its money for days."""
     try:
         yield
     except BaseException:
@@ -114,7 +114,7 @@ def _open(run: Run, payer: str, payee: str) -> int:
 
 
 def _close(run: Run, payer: str, payee: str) -> tuple[float, int]:
-    """Order probes and pay until a payment settles; return seconds and refusals."""
+    """Order probes and pay until a payment settles. Return the seconds and the number of refusals."""
     refused, began = 0, time.monotonic()
     while time.monotonic() - began < CLOSES_SECONDS_MAX:
         run.waits_for = "the circuit to close"

@@ -14,7 +14,7 @@ _STATES = ("ALARM", "OK")
 
 
 def ringing(run: Run) -> str:
-    """Raise and clear one alarm per topic, and receive both messages."""
+    """Raise and clear one alarm per topic. Receive both messages."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: alarms are not deployed to it")
     alarms = _one_of_each_topic(run, [*described_alarms(run).values()])

@@ -22,10 +22,10 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 DEPOSIT, AMOUNT = 10_000, 1_000
-"""In minor units: small, but above a fee's rounding."""
+"""In minor units. Small amounts, whose fee is not rounded away."""
 
 REST_SECONDS_MAX = 180
-"""Recovery looks at a payment within minutes."""
+"""Longest wait for a payment. Recovery looks at it within minutes."""
 
 _POLL_SECONDS = 0.25
 
@@ -113,7 +113,7 @@ class Run:
         )
 
     def at_rest(self, key: str) -> SettlementState | None:
-        """Wait until no execution works on the settlement; return its state. Raises Throttled."""
+        """Wait until no execution works on the settlement. Return its state. Raises Throttled."""
         state = self.rested(key)
         failure = (state and state.failure) or {"cause": ""}
         if quota := quota_of_text(failure["cause"]):
@@ -135,7 +135,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments; name each that is unreadable, in flight or in LIMBO."""
+        """Wait for all payments. Yield a line for each that is unreadable, in flight or in LIMBO."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

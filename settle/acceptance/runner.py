@@ -18,10 +18,10 @@ from settle.stack import Stack
 _DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException")
 
 GIVE_BACK_SECONDS_MAX = 600
-"""A dead API must not delay the report."""
+"""Time limit for returning the money. A dead API must not delay the report."""
 
 BOOKS_SECONDS_MAX = 3600
-"""The proof reads the whole table."""
+"""Time limit of the proof, which reads the whole table."""
 
 _PROOFS_MAX = 3
 """As `PROOFS_MAX` in `deployed.py`."""
@@ -48,7 +48,7 @@ class Report:
 
 
 def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
-    """Run all checks despite failures, return the money, prove the books. Ctrl-C still cleans up."""
+    """Run all checks, despite failures. Return the money, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
     report = Report(run.id, stack.name, figures=run.figures)
     tell(f"run {run.id}: its accounts begin with acceptance-{run.id}-")
@@ -73,7 +73,10 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Return a check's result. An unexpected exception refutes the check, unless AWS denied or throttled."""
+    """Return a check's result. An unexpected exception refutes the check.
+
+    A denial or a throttle by AWS refutes nothing.
+    """
     try:
         with at_most(check.seconds_max):
             verdict, evidence = Verdict.PROVEN, check.prove(run)

@@ -47,7 +47,7 @@ class Way:
 
 
 def states(run: Run) -> str:
-    """Raise each rule's error in each task by TestState; expect the task to follow the rule."""
+    """Raise each rule's error in each task by TestState. Expect the task to follow the rule."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TestState")
     client, tried = run.stack.client("stepfunctions", attempts=ATTEMPTS), 0

@@ -14,13 +14,13 @@ from settlement.core.model import executions
 from settlement.core.model.orders import Decision
 
 STOPS_MAX = 5
-"""A fast payment may end before it is stopped."""
+"""Maximum payments to stop: a fast payment may end before it is stopped."""
 
 _SPENT = AMOUNT // 2
 
 
 def recovery(run: Run) -> str:
-    """Stop a Standard execution after its claim; expect recovery to settle the payment."""
+    """Stop a Standard execution after its claim. Expect recovery to settle the payment."""
     payer, payee = run.account("stopped-a", DEPOSIT), run.account("stopped-b")
     for settled in range(1, STOPS_MAX + 1):
         seconds, is_recovered = _stopped(run, run.request("stopped", payer, payee))
@@ -32,7 +32,7 @@ def recovery(run: Run) -> str:
 
 
 def _stopped(run: Run, request: dict[str, str]) -> tuple[float, bool]:
-    """Stop an execution; return the seconds until SETTLED, and whether recovery settled the payment."""
+    """Stop an execution. Return the seconds until SETTLED, and whether recovery settled the payment."""
     client, key = run.stack.client("stepfunctions"), request["key"]
     arn = client.start_execution(
         stateMachineArn=run.stack.outputs["SettlementStandardArn"],
@@ -74,7 +74,7 @@ def limbo(run: Run) -> str:
 
 
 def interval(run: Run) -> str:
-    """Check in an execution's history that a case of LIMBO waits for its input's `wait_seconds`."""
+    """Check in a history that a case of LIMBO waits as long as its input's `wait_seconds`."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
     if not run.stuck:

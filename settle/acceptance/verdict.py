@@ -13,7 +13,7 @@ class Verdict(StrEnum):
     PROVEN = "proven"
     REFUTED = "refuted"
     NOT_APPLICABLE = "not applicable"
-    """The stack cannot show it, such as the embedded AWS."""
+    """The stack cannot show it. The embedded AWS, for example, cannot show some checks."""
 
     NOT_PERMITTED = "not permitted"
     """AWS denied a call of the check."""
@@ -31,10 +31,10 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """A check: `prove` returns the evidence, or raises Refuted or NotApplicable.
+    """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    `rows`: beginnings of the rows in docs/internals/not-proven-locally.md that the check tries. After
-    `seconds_max` the check is refuted.
+    - `rows`: the rows of docs/internals/not-proven-locally.md that the check tries, by their beginnings.
+    - `seconds_max`: after this time the check is refuted.
     """
 
     name: str

@@ -13,7 +13,7 @@ from settle.acceptance.run import Run
 from settlement.kyc.webhook_signature import signing_key
 
 SECONDS_MAX = 35
-"""API Gateway answers within 30 s."""
+"""Time limit of a call. API Gateway answers within 30 s."""
 
 
 @dataclass(frozen=True)

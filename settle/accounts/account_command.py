@@ -129,10 +129,10 @@ def show(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an account's balance and statement; fees are on `fees:<CURRENCY>`.
+    """Show an account's balance and statement. Fees are on `fees:<CURRENCY>`.
 
-    `sum` is the running total by entry time, which can differ from the order of the commits. --archive adds
-    expired entries. Exit code 1: an unreadable entry, which it names and leaves out of the sums.
+    `sum` is the running total by entry time. The order of the commits may differ. --archive adds expired
+    entries. Exit code 1: an entry is unreadable. It is named and left out of the sums.
 
     Example: settle account show fees:EUR --stack settlement-prod
     """

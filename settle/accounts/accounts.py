@@ -15,7 +15,7 @@ from settlement.core.model.errors import InvalidRequest
 OPENS = "opens the account"
 
 _DIGITS = 18
-"""Digits of the account's hash in its first orders' keys, which a statement shows whole."""
+"""Digits of the account's hash in the keys of its first orders. A statement shows such a key whole."""
 
 
 def mint(order: OrderKind) -> str:
@@ -33,7 +33,7 @@ def open_account(
 ) -> dict[str, Any]:
     """Open a customer's account with a first deposit. Safe to repeat.
 
-    Both orders' keys derive from the account, so another first deposit is a conflict.
+    Both orders' keys derive from the account, so a different first deposit is a conflict.
     """
     name = hashlib.sha256(account.encode()).hexdigest()[:_DIGITS]
     opening = {"key": f"open-{name}", "account": account, "currency": currency, "reason": reason}
@@ -73,7 +73,6 @@ def _check(stack: Stack, order: OrderKind, fields: dict[str, str]) -> AccountOrd
 
 
 def _ensure_below_cap(stack: Stack, deposit: AccountOrder) -> None:
-    """Raise CommandFailed for a first deposit above the cap, before the account exists."""
     currency, amount = deposit.money
     highest = stack.config.highest_balances.get(currency)
     if highest is not None and amount > highest and not is_merchant(deposit.account):

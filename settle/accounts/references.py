@@ -11,9 +11,9 @@ _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return for each entry its payment's reference, or its deposit's or withdrawal's bank line.
+    """Return the reference of each entry's payment. A deposit or withdrawal has the bank's line instead.
 
-    None if the text is missing or the row unreadable. Settlement rows never expire, unlike entries.
+    None: the text is missing or the row unreadable. Entries expire; the rows read here never do.
     """
     named = [_named(entry) for entry in entries]
     found = {(row["pk"], row["sk"]): row for row in batch.read(stack.store, [*_once(named)], _left_out)}

@@ -27,14 +27,14 @@ def show(
 ) -> dict[str, Any]:
     """Return an account's balance and statement, oldest entry first.
 
-    An internal account (`fees:EUR`) is the sum of its entries. `sum` is the running total by entry time:
-    clocks differ, so the account may never have had this balance. `unswept` is received money that a merchant
-    cannot spend yet.
+    - An internal account (`fees:EUR`) is the sum of its entries.
+    - `sum` is the running total by entry time. Clocks differ, so the account may never have had this balance.
+    - `unswept` is received money that a merchant cannot spend yet.
+    - `unreadable` has the unreadable rows. No sum includes them.
 
-    Without an `archive`, a statement whose entries expire starts at `complete_since` with `brought_forward`,
-    and an internal account's balance is None. Unreadable rows are in `unreadable`, and in no sum.
-
-    `with_references` reads each payment's row, which costs more than the statement.
+    If entries expire, a statement without `archive` starts at `complete_since`, with `brought_forward`. An
+    internal account's balance is then None. `with_references` reads each payment's row, which costs more than
+    the statement.
     """
     now = datetime.now(UTC)
     kept_from = Retention.at(now, stack.config.shortest_retention_days).kept_from
@@ -86,7 +86,7 @@ def show(
 
 
 def _folded(stack: Stack, merchant: str, since: str) -> tuple[int, list[aside.Line]]:
-    """Return the total swept from minute `since`, in minor units, and the unreadable rows."""
+    """Return the total swept from minute `since` (minor units), and the unreadable rows."""
     partitions = (keys.swept(partition, "")["pk"] for partition in keys.entry_partitions(merchant))
     total, unreadable = 0, list[aside.Line]()
     for row in pages.query(stack.store, *partitions):

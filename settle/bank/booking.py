@@ -1,4 +1,4 @@
-"""Deposits for bank lines without an order: one person proposes, another books."""
+"""Deposits for bank lines without an order. One person proposes, another books."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """Return the pattern, by default the stage's. Raises CommandFailed without an account group."""
+    """Return the pattern. The default is the stage's. Raises CommandFailed without an account group."""
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:
@@ -39,10 +39,10 @@ def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
 
 
 def propose(stack: Stack, since: str, accounts: re.Pattern[str], reason: str) -> dict[str, Any]:
-    """Propose a deposit for each bank line without an order, if its references name exactly one account.
+    """Propose a deposit for each bank line without an order. Return the proposals, and unreadable rows.
 
-    Return the proposals, and unreadable rows. A proposal's key derives from its lines, so a repeat finds the
-    same proposal.
+    The line's references must name exactly one account. A proposal's key derives from its lines, so a repeat
+    finds the same proposal.
     """
     unreadable = list[str]()
     left = iter(sorted(_named(stack, since, accounts, unreadable).items()))
@@ -68,12 +68,10 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def book(stack: Stack, key: str, digest: str) -> dict[str, Any]:
-    """Book a proposal's lines. Safe to repeat. Raises CommandFailed."""
     return give(stack, booking.BOOK, {"key": key, "digest": digest})
 
 
 def _named(stack: Stack, since: str, accounts: re.Pattern[str], unreadable: list[str]) -> dict[str, str]:
-    """Return the account of each line without an order, if the line's references name exactly one."""
     own = BankRecord(stack.store, stack.config, unreadable.append)
     now = datetime.now(UTC)
     with Spool() as spool:

@@ -1,4 +1,4 @@
-"""Compares the bank's files with the stage's orders. Reads only."""
+"""Compares the bank's files with the stage's orders. It only reads."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,10 @@ ORDERS, LINES = "reading orders", "reading the bank's lines"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options. `before`: money at the bank before the books began, by currency, in minor units."""
+    """Options of a comparison.
+
+    `before`: the money at the bank before the books began, by currency, in minor units.
+    """
 
     days: int
     columns: Columns | None = None
@@ -80,7 +83,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    Includes earlier lines of statements that end on day `since` or later, as balances cover whole statements.
+    A statement that ends on day `since` or later counts whole: its balances cover all its lines.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -129,13 +132,12 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after `now`, as a function's clock may be ahead."""
+    """Return the day after `now`: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise CommandFailed if the disk at TMPDIR is full."""
     try:
         yield
     except sqlite3.Error as failed:

@@ -12,7 +12,10 @@ from settlement.bank.statement import Line, Statement, UnreadableStatement
 
 _START_BYTES = 512
 _SWIFT = re.compile(rb"\{1:|:940:|(?:[^<:\n]{0,80}\n){0,5}:20:")
-"""MT940's header, or its first field after up to five of a bank's own lines, such as `940`."""
+"""MT940's beginning: its header, or its first field.
+
+The bank may put up to five own lines before the field.
+"""
 
 
 def digest(path: str) -> str:
@@ -31,7 +34,7 @@ def columns(path: str) -> table.Columns:
 def read(
     path: str, currencies: Mapping[str, int], columns: table.Columns | None
 ) -> Iterator[Line | Statement]:
-    """Yield a file's lines, and each statement after its lines. Raises CommandFailed, naming the line."""
+    """Yield a file's lines, and each statement after its lines. Raises CommandFailed with the line."""
     with _opened(path) as file:
         start = file.read(_START_BYTES).lstrip(b"\xef\xbb\xbf \r\n\t")
         file.seek(0)

@@ -1,4 +1,4 @@
-"""SWIFT MT940, parsed field by field with the library `mt-940`, so that errors name their line."""
+"""SWIFT MT940. The library `mt-940` parses it field by field, so that an error has its line."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ from settlement.bank.statement import Line, Side, Statement
 from settlement.core.model import money
 
 SIZE_MAX = 64 * 1024 * 1024
-"""Bytes of a file, which is held whole: a day's statement has kilobytes."""
+"""Maximum bytes of a file, which is held whole. A day's statement has kilobytes."""
 
 _FIELD_MAX = 10_000
 _FIELD = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
@@ -32,10 +32,10 @@ _LIBRARY_ERRORS = (RuntimeError, ValueError, ArithmeticError, LookupError, TypeE
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield each statement after its lines.
+    """Yield each statement after its lines. Raises UnreadableStatement with the line and the field.
 
-    Lines must sum up to the difference of the balances. A value date of 30 February, which banks use for
-    interest, is the last day of that month. Raises UnreadableStatement with the line and the field.
+    The lines must sum up to the difference of the balances. Banks date interest on 30 February. This day is
+    read as the last day of that month.
     """
     found = False
     for message in _messages(_text(file)):
@@ -64,7 +64,7 @@ class _Field:
 
     @property
     def first(self) -> str:
-        """The field's first line: a statement's last field may end with the next header."""
+        """The field's first line. A statement's last field may end with the next header."""
         return self.parts[0].strip()
 
     @property
@@ -199,7 +199,7 @@ class _Reading:
         )
 
     def _need(self, tag: str) -> _Field:
-        """Return a tag's only field, with any letter. Raises UnreadableStatement."""
+        """Return the only field of a tag, such as 60 for :60F:. Raises UnreadableStatement."""
         found = [one for one in self._message if one.tag[:2] == tag]
         if not found:
             first = self._message[0]
@@ -224,7 +224,6 @@ class _Reading:
         )
 
     def _minor(self, one: _Field, amount: Any) -> int:
-        """Return minor units, without the sign."""
         currency = amount.currency or self._currency
         try:
             return fields.amount(format(abs(amount.amount), "f"), currency, self._currencies)
@@ -259,7 +258,7 @@ def _text(file: BinaryIO) -> str:
 
 
 def _messages(text: str) -> Iterator[list[_Field]]:
-    """Yield each message's fields, without the lines between messages, such as SWIFT's envelope."""
+    """Yield each message's fields. Lines between messages, such as SWIFT's envelope, are skipped."""
     message: list[_Field] = []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         match = _FIELD.match(line)
@@ -282,7 +281,7 @@ def _messages(text: str) -> Iterator[list[_Field]]:
 
 
 def _parse(movement: _Field, details: str) -> Mapping[str, Any]:
-    """Return the library's result for a :61: and its :86:; refuse a partial result."""
+    """Return the library's result for a :61: and its :86:. A partial result is refused."""
     # Some German banks write a blank behind the amount.
     value = _BLANK.sub(r"\1", movement.value)
     text = f":61:{value}" + (f"\n:86:{details}" if details else "")
@@ -312,7 +311,6 @@ def _data(one: _Field, text: str) -> Any:
 
 
 def _texts(data: Mapping[str, Any], details: str) -> list[str]:
-    """Return a structured :86:'s purpose, else its lines."""
     if "transaction_code" not in data:
         return details.splitlines()
     return [data.get("purpose") or "", data.get("additional_purpose") or ""]

@@ -1,4 +1,4 @@
-"""The bank's recorded files, their lines, and each line's order. Reads only."""
+"""The bank's recorded files, their lines, and each line's order. It only reads."""
 
 from datetime import datetime
 from typing import Any
@@ -16,14 +16,16 @@ from settlement.core.model.timestamps import timestamp
 
 
 def files(stack: Stack, since: datetime, until: datetime) -> dict[str, Any]:
-    """Return files read between two times, oldest first, with their statements."""
     own = _record(stack, unreadable := list[str]())
     found = [_file(file, own) for file in own.files(timestamp(since), timestamp(until))]
     return {"files": found, "unreadable": unreadable}
 
 
 def file(stack: Stack, digest: str) -> dict[str, Any]:
-    """Return a file's statements, and its lines with their orders. Raises CommandFailed if unknown."""
+    """Return a file's statements, and its lines with their orders.
+
+    Raises CommandFailed for an unknown file.
+    """
     own = _record(stack, unreadable := list[str]())
     row = stack.store.read(keys.bank_file(digest))
     if row is None:

@@ -9,7 +9,7 @@ from settlement.bank.statement import Side
 from settlement.core.model import money
 
 ACCOUNT = "<account>"
-"""A placeholder: the bank does not name the owner."""
+"""A placeholder. The bank does not name the account's owner."""
 
 KEY_MAX = 64
 _DIGITS = 24
@@ -17,10 +17,10 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the commands that correct a finding; none if a person must decide.
+    """Return the commands that correct a finding. None at all: a person must decide.
 
-    Keys derive from the line or order, so a repeat books nothing. Accounts come from orders: the payer
-    chooses a line's text.
+    Keys derive from the line or order, so a repeat books nothing. Accounts come from orders, never from a
+    line's text, which the payer chooses.
     """
     match one.kind:
         case Kind.ONLY_BANK | Kind.BANK_TWICE:
@@ -33,7 +33,6 @@ def commands(stack: Stack, one: Finding) -> list[str]:
 
 
 def _booked(stack: Stack, one: Finding, account: str) -> list[str]:
-    """Return the command for a line's missing order; none without a reference."""
     line = one.line
     name = line and (one.order.reference if one.order else line.reference or line.bank_reference)
     if not line or not name:

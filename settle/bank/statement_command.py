@@ -49,7 +49,7 @@ Lately = Annotated[
 
 @app.command("list")
 def list_files(since: Lately = "35d", stack: StackName = None, as_json: AsJson = False) -> None:
-    """List the statements on record, by the time at which they were read.
+    """List the recorded statements, by the time at which they were read.
 
     Example: settle statement list --since 7d --stack settlement-prod
     """
@@ -66,7 +66,7 @@ def show(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a file's statements and lines, each with the order that it belongs to.
+    """Show a file's statements, and its lines with their orders.
 
     Example: settle statement show 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
     """
@@ -83,7 +83,7 @@ def unmatched(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the bank's lines on record with the books; exit 1 and name each difference.
+    """Compare the bank's recorded lines with the books. Name each difference, with exit code 1.
 
     Matched lines and orders are not compared again.
 
@@ -117,7 +117,7 @@ def propose(
 ) -> None:
     """Propose deposits for the lines that only the bank has. Safe to repeat. Another person books them.
 
-    Left out: a line whose references name no account, or two.
+    A line is left out if its references name no account, or two.
 
     Example: settle statement propose --accounts 'ACC-(?P<account>[a-z0-9-]+)' --reason "top-ups of today"
     """
@@ -144,7 +144,7 @@ def book(
 ) -> None:
     """Book the deposits that another person has proposed. Safe to repeat: each line is booked once.
 
-    Exit code 1: a line is refused, as its account is closed or it belongs to another order.
+    Exit code 1: a line is refused. Its account is closed, or it belongs to another order.
 
     Example: settle statement book bank-9f86d081884c7d659a2feaa0 --stack settlement-prod
     """
@@ -170,10 +170,10 @@ def compare(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the bank's statements with the books, to the cent; exit 1 and name what differs otherwise.
+    """Compare the bank's statements with the books, to the cent. Name each difference, with exit code 1.
 
-    A line belongs to at most one deposit or withdrawal: by a reference, amount, currency, direction and day.
-    Statements may overlap. `settle reconcile --statement` proves the books beside it.
+    A line belongs to at most one deposit or withdrawal. Reference, amount, currency, direction and day must
+    fit. Statements may overlap. `settle reconcile --statement` also proves the books.
 
     Example: settle statement compare 2026-11-27.xml --stack settlement-prod
     """

@@ -1,4 +1,4 @@
-"""Statements in CSV, with a mapping in TOML."""
+"""Statements in CSV. A file in TOML maps the bank's columns."""
 
 import csv
 import hashlib
@@ -19,7 +19,7 @@ _FIELD_MAX = 10_000
 _LINE_MAX = 100 * _FIELD_MAX
 _ACCOUNTS_MAX = 1_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Undecodable bytes, kept by `surrogateescape` until the error has its line."""
+"""Undecodable bytes. `surrogateescape` keeps them until the error has its line."""
 
 _ENCODINGS = {"utf-8", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252", "windows-1250", "ascii"}
 _DATE_PARTS = {"%d", "%m", "%Y", "%y"}
@@ -30,12 +30,14 @@ _LISTS = {"references", "credit", "debit"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
-    """A bank's CSV file.
+    """The format of a bank's CSV file.
 
-    `date`: a strptime format, such as %d.%m.%Y. `booked`, `amount` and the other columns are names in the
-    header. The account and the currency are fixed texts (`account`, `currency`) or columns (`account_column`,
-    `currency_column`). Without `side`, a negative amount is a debit. With `side`, `credit` and `debit` list
-    that column's values, and amounts have no sign. `preamble`: lines before the header.
+    - `booked`, `amount` and other columns: names in the header.
+    - `date`: a strptime format, such as %d.%m.%Y.
+    - `account` and `currency`: fixed texts. `account_column` and `currency_column` are columns instead.
+    - `side`: a column. `credit` and `debit` list its values, and amounts have no sign. Without `side`, a
+      negative amount is a debit.
+    - `preamble`: the number of lines before the header.
     """
 
     booked: str
@@ -111,10 +113,10 @@ def _check_type(key: str, value: object) -> None:
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
-    """Yield each row's line, in order, then a statement per account and currency.
+    """Yield each row's line, in order. Then yield a statement per account and currency.
 
-    A line without the bank's reference is named after its content and its count among equal rows, so that
-    overlapping exports agree. Raises UnreadableStatement with the line and the column.
+    Overlapping exports must agree. So a line without the bank's reference gets a name: its content, and its
+    count among equal rows. Raises UnreadableStatement with the line and the column.
     """
     return _Reading(currencies, columns).read(file)
 

@@ -1,1 +1,1 @@
-"""The books in PostgreSQL: a copy of the sealed journal, never the system of record."""
+"""The books in PostgreSQL: a copy of the sealed journal. They are never the system of record."""

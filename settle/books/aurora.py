@@ -1,4 +1,4 @@
-"""The schema in the stack's own Aurora, by the RDS Data API."""
+"""The schema in the stack's own Aurora, over the RDS Data API."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
-"""Aurora resumes from a pause in 15 s, or later after a day."""
+"""Pause, and maximum tries. Aurora resumes from a pause in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
 """One SQL statement. Semicolons in texts, comments and function bodies do not end it."""
@@ -29,9 +29,9 @@ _ITERATIONS = 4_096
 
 
 def migrate(stack: Stack) -> None:
-    """Migrate the schema in one transaction; add currencies and the projector's login.
+    """Migrate the schema in one transaction. Add currencies and the projector's login.
 
-    Safe to repeat: the projector gets its secret's current password.
+    Safe to repeat: the projector gets the current password of its secret.
     """
     books = _books(stack)
     answer = stack.client("secretsmanager").get_secret_value(SecretId=_output(stack, "BooksProjectorArn"))
@@ -52,7 +52,6 @@ def migrate(stack: Stack) -> None:
 
 
 def statements(revision: str | None) -> list[str]:
-    """Return single statements, as the Data API demands."""
     written = StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -63,7 +62,7 @@ def statements(revision: str | None) -> list[str]:
 
 
 def verifier(password: str) -> str:
-    """Return PostgreSQL's verifier, which keeps a password out of logs (RFC 5803)."""
+    """Return PostgreSQL's verifier of a password (RFC 5803). So no log has the password."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

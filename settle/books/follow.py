@@ -16,11 +16,11 @@ from settlement.journal.objects import Copy
 
 
 def rounds(url: str, copy: Copy, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Copy new entries every `every_seconds`, forever; yield each round's result.
+    """Copy new entries every `every_seconds`, for ever. Yield each round's result.
 
-    `behind_seconds` counts from the start of the latest round that skipped no object; else None. A failure of
-    PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises CommandFailed for a
-    wrong URL or a missing schema.
+    `behind_seconds` counts from the start of the latest round that skipped no object. None: no such round
+    yet. A failure of PostgreSQL or the journal is the round's `fault`; the next round catches up. Raises
+    CommandFailed for a wrong URL or a missing schema.
     """
     whole_at: datetime | None = None
     while True:

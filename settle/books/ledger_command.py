@@ -39,7 +39,7 @@ def ledger() -> None:
 def migrate(url: Url, stack: StackName = None) -> None:
     """Bring the schema up to date, and add the stage's currencies. Safe to repeat.
 
-    With --url stack, migrates the stack's own Aurora and sets the projector's password from its secret.
+    --url stack migrates the stack's own Aurora. It also sets the projector's password from its secret.
 
     Example: settle ledger migrate --stack settlement-prod
     """
@@ -53,7 +53,7 @@ def migrate(url: Url, stack: StackName = None) -> None:
 def project(url: Url, source: From = "stack", stack: StackName = None, as_json: AsJson = False) -> None:
     """Copy the sealed journal's new entries into the books. Safe to repeat, even concurrently.
 
-    Exit code 1: an object that does not match its name, and is left out.
+    Exit code 1: an object does not match its name, and is left out.
 
     Example: settle ledger project --stack settlement-prod
     """
@@ -71,9 +71,9 @@ def follow(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Project in rounds; show each round and the books' delay on a line.
+    """Project in rounds. Show each round, and the books' delay, on a line.
 
-    Ends with Ctrl-C. Reports an outage of PostgreSQL, and catches up after it.
+    Ends with Ctrl-C. An outage of PostgreSQL is reported, and the next round catches up.
 
     Example: settle ledger follow --stack settlement-prod
     """
@@ -118,10 +118,10 @@ def close(
         bool, typer.Option("--despite-put-aside", help="Close the month even if lines were put aside.")
     ] = False,
 ) -> None:
-    """Close a month and all earlier ones; a late entry is booked on arrival.
+    """Close a month and all earlier ones. A late entry is booked on arrival.
 
-    Refused within 15 minutes of the month's end, while the books lack objects of the sealed journal, and
-    while lines are put aside, which may belong to the month.
+    Refused within 15 minutes of the month's end, and while the books lack objects of the sealed journal. Also
+    refused while lines are put aside: they may belong to the month.
 
     Example: settle ledger close 2026-10 --stack settlement-prod
     """

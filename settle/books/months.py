@@ -16,9 +16,9 @@ ON CONFLICT DO NOTHING
 
 
 def close(connection: psycopg.Connection, month: str, now: datetime) -> bool:
-    """Close a month (2026-11) and all earlier months; return whether it was open.
+    """Close a month (2026-11) and all earlier months. Return whether it was open. Raises CommandFailed.
 
-    A close and projections wait for each other, so no entry enters a closing month. Raises CommandFailed.
+    A close and projections wait for each other, so no entry enters a closing month.
     """
     closed = connection.execute(_CLOSE, {"first": check(month, now)})
     return bool(closed.rowcount)

@@ -27,7 +27,7 @@ class Connected:
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
-    """Copy one object into the books. Idempotent. Raises one of UNREADABLE."""
+    """Copy one object into the books. A repeat changes nothing. Raises one of UNREADABLE."""
     return books.project(Connected(connection), name, content)
 
 

@@ -46,7 +46,7 @@ def verify(url: str, stack: Stack, now: datetime) -> dict[str, Any]:
 
 
 def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
-    """Build the books in an empty database; return their digest. Raises CommandFailed unless empty."""
+    """Build the books in an empty database. Return their digest. Raises CommandFailed if it has entries."""
     schema.check(url)  # `migrate` alone accepts the stack's own Aurora
     migrate(url, stack)
     with schema.books(url) as connection:
@@ -58,7 +58,10 @@ def rebuild(url: str, stack: Stack, source: str) -> dict[str, Any]:
 
 
 def close(url: str, stack: Stack, month: str, now: datetime, *, despite_put_aside: bool = False) -> bool:
-    """Close a month; return whether it was open. Refused while lines are put aside or objects uncopied."""
+    """Close a month. Return whether it was open.
+
+    Raises CommandFailed if lines are put aside or objects are not copied yet.
+    """
     months.check(month, now)
     with schema.books(url) as connection:
         if not despite_put_aside and projection.aside(connection):

@@ -15,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settlement.books.page import Books
 
 OF_THE_STACK = "stack"
-"""The URL of the stack's own Aurora, for `settle ledger migrate` only."""
+"""Value of --url for the stack's own Aurora. Only `settle ledger migrate` accepts it."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 CONNECT_SECONDS = 10
@@ -47,7 +47,7 @@ def check(url: str) -> None:
 
 @contextmanager
 def books(url: str) -> Iterator[psycopg.Connection]:
-    """Connect. Raises CommandFailed in one line, without the password."""
+    """Connect to the books. Raises CommandFailed with one line, without the password."""
     check(url)
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
@@ -88,7 +88,7 @@ def migrate(url: str, currencies: dict[str, int]) -> None:
 def add_currencies(books: Books, currencies: dict[str, int]) -> None:
     """Add the stage's currencies. Raises CommandFailed if the books have other decimals.
 
-    Otherwise each row of that currency would mean another amount.
+    With other decimals, each row of that currency would mean another amount.
     """
     with books.transaction() as query:
         known = {str(code): int(exponent) for code, exponent in query(_CURRENCIES)}

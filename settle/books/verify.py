@@ -11,13 +11,13 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
-"""Younger entries may be on their way: the journal gathers for two minutes, and may retry."""
+"""Younger entries may be on their way. The journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
 """Differences to name; others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""Slices of a row's SHA-256, in hexadecimal digits. Their sums ignore order."""
+"""Slices of a row's SHA-256, in hexadecimal digits. Their sums do not depend on the rows' order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -45,10 +45,10 @@ _YOUNG = """
 SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
 FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
-"""Young entries, counted by second: a busy stage has a million."""
+"""Young entries, counted by second. A busy stage has a million."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
-"""The view `ledger.suspense`, for a user who may read the entries but not finance's views."""
+"""The content of the view `ledger.suspense`. A user may lack access to this view, but read the entries."""
 
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
@@ -76,8 +76,9 @@ class Sum:
 class Verdict:
     """Whether the books match the table up to `until`.
 
-    `behind_seconds` is the age of the oldest entry that the books lack, even if posted after `until`; 0
-    without one. `suspense` counts entries that came after their month was closed: not a difference.
+    - `behind_seconds`: the age of the oldest entry that the books lack; 0 without one. The entry may be
+      posted after `until`.
+    - `suspense`: counts entries that came after their month was closed. They are no difference.
     """
 
     until: str
@@ -96,7 +97,7 @@ class Verdict:
 
 
 def verify(connection: psycopg.Connection, read: Read, now: datetime, kept_from: str = "") -> Verdict:
-    """Compare the books with the table's entries, which each `read()` yields anew.
+    """Compare the books with the table's entries. Each `read()` yields the entries anew.
 
     Entries younger than LAG are only counted. Table entries before `kept_from` may have expired.
     """

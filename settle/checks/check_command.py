@@ -16,7 +16,7 @@ First = Annotated[int, typer.Option("--from", min=0, help="The first seed, to se
 
 @app.command("list")
 def list_checks(stack: StackName = None, as_json: AsJson = False) -> None:
-    """List the checks of a stack, in their order.
+    """List a stack's checks, in their order.
 
     Example: settle check list --stack settlement-prod
     """
@@ -50,7 +50,7 @@ def new(
     name: Annotated[str, typer.Argument(help="The check's name, such as release-when-delivered.")],
     waits: Annotated[bool, typer.Option("--waits", help="One that waits for a callback.")] = False,
 ) -> None:
-    """Write a check and its test into this folder. An existing file is not touched.
+    """Write a check and its test into this folder. Existing files stay unchanged.
 
     Example: settle check new delivered --waits
     """
@@ -67,10 +67,10 @@ def prove(
     first: First = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Play many lives of a check, with faults, and show its broken promises, each with a seed.
+    """Play many lives of a check, with faults. Show each broken promise with its seed.
 
-    Asked again, in other environments and at other times, it must give the same answer. Exit code 1: a
-    promise is broken.
+    A check that is asked again must give the same answer, in every environment and at any time. Exit code 1:
+    a promise is broken.
 
     Example: settle check prove delivered.py --seeds 1000
     """

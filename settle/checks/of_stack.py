@@ -1,4 +1,4 @@
-"""The checks of a deployed stack, and their answers about one payment. Reads only."""
+"""The checks of a deployed stack, and their answers about one payment. It only reads."""
 
 import json
 from typing import Any

@@ -50,7 +50,7 @@ class Died(BaseException):
 
 @dataclass
 class Outside:
-    """A check's tools, which fail at random while `faults` is set."""
+    """A check's tools. They fail at random while `faults` is set."""
 
     chance: Random
     now_: datetime
@@ -227,7 +227,6 @@ class Proof:
 
     @property
     def unseen(self) -> list[str]:
-        """Return declared refusals and waits that no life met."""
         met = self.refused.keys() | self.called_back
         never = [f"refusal {reason}" for reason in self.check.refusals if reason not in met]
         return [*never, *(["wait"] if self.check.wait_seconds and not self.waited else [])]
@@ -262,7 +261,7 @@ def _no_time(*_: Any, **__: Any) -> Any:
 
 
 class _NoNow(datetime):
-    """Replaces `datetime` in a check's module: an answer may depend on `tools.now()` alone."""
+    """Replaces `datetime` in a check's module. An answer may depend only on `tools.now()`."""
 
     now = utcnow = today = classmethod(_no_time)
 

@@ -60,9 +60,9 @@ def test_a_large_payment_is_refused() -> None:
 
 
 def write(name: str, folder: Path, *, waits: bool = False) -> list[Path]:
-    """Write the check and its test; a check that `waits` awaits a callback.
+    """Write the check and its test. If `waits`, the check waits for a callback.
 
-    Raises CommandFailed for a bad name, or an existing file.
+    Raises CommandFailed for a bad name or an existing file.
     """
     if not NAME.fullmatch(name) or name in RESERVED:
         raise CommandFailed(

@@ -20,7 +20,6 @@ def find(stack: str | None) -> "Stack":
 
 
 def is_csv(as_csv: bool, as_sheet: bool, as_json: bool = False) -> bool:
-    """Return whether to print CSV. Raises CommandFailed for several formats."""
     if as_csv + as_sheet + as_json > 1:
         raise CommandFailed(Exit.USAGE, "csv: give one of --csv, --spreadsheet and --json")
     return as_csv or as_sheet

@@ -6,7 +6,7 @@ from typer.core import TyperCommand
 class Command(TyperCommand):
     """A command whose arguments may begin with one hyphen, such as `-5.00` or `-Xk2`.
 
-    A word with two hyphens is an option, unless it follows `--`.
+    A word with two hyphens is an option. After `--`, it is an argument.
     """
 
     def make_parser(self, ctx: Any) -> Any:

@@ -16,9 +16,10 @@ _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The order routes that this AWS identity may use, found by empty orders.
+    """The order routes that this AWS identity may use. Empty orders find them.
 
-    IAM refuses a forbidden route (403); the function refuses an empty order (400). Neither writes.
+    IAM refuses a forbidden route (403). On an allowed route, the function refuses an empty order (400).
+    Neither writes.
     """
 
     def __init__(self, stack: Stack, clock: Callable[[], float] = time.monotonic) -> None:

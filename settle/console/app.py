@@ -38,13 +38,13 @@ _ANEW = "If you have not used it, end the console in its terminal. Start it anew
 
 
 def application(console: Console, port: int, ended: Callable[[], None]) -> Guard:
-    """Return the guarded pages; call `ended` when the person ends the session."""
+    """Return the guarded pages. When the person ends the session, `ended` is called."""
 
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        A coroutine: in a thread pool, two browsers could both spend the token. A refresh, not a redirect:
-        after another program's link, a browser sends no strict cookie on a redirect.
+        It is a coroutine: in a thread pool, two browsers could both spend the token. It answers with a
+        refresh: after another program's link, a browser sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:
@@ -74,7 +74,10 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
-    """Return a handler that runs a page in a thread, as the page waits for AWS, and shows failures."""
+    """Return a handler that runs a page and shows failures.
+
+    The page waits for AWS, so it runs in a thread.
+    """
 
     async def answer(request: Request) -> Response:
         try:

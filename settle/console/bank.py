@@ -15,7 +15,7 @@ FINDINGS_MAX = 500
 
 
 def bank(console: Console, request: Request) -> Response:
-    """Show recent statements; with `since`, also compare them with the books.
+    """Show recent statements. With `since`, also compare them with the books.
 
     The comparison reads all orders, so a person must ask for it.
     """

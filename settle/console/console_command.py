@@ -16,8 +16,8 @@ def console(
 ) -> None:
     """Show the queue, settlements and accounts live in a browser, and decide cases of LIMBO there.
 
-    Prints an address that opens one browser, once. Ends there or with Ctrl-C. Listens on this machine only,
-    and uses your AWS identity.
+    Prints an address that opens one browser, once. Ends there or with Ctrl-C. Listens on this machine only.
+    Uses your AWS identity.
 
     Example: settle console --no-open --stack settlement-prod
     """

@@ -18,7 +18,7 @@ from settlement.core.model.timestamps import timestamp
 
 @dataclass(frozen=True)
 class Shared(Stack):
-    """A stack with shared clients: threads must not create clients of one session at once."""
+    """A stack with shared clients. Threads must not create clients of one session at once."""
 
     _clients: dict[tuple[str, int], Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
@@ -46,7 +46,7 @@ class Console:
 
     @cached_property
     def person(self) -> str:
-        """ARN of the identity that gives orders; empty if AWS does not return it."""
+        """ARN of the identity that gives orders. Empty if AWS does not return it."""
         try:
             return str(self.stack.client("sts").get_caller_identity()["Arn"])
         except (BotoCoreError, ClientError):

@@ -1,4 +1,4 @@
-"""Pages that show, confirm and order decisions on cases of LIMBO and on proposals.
+"""Pages for decisions on cases of LIMBO and on proposals. They show, confirm and order a decision.
 
 decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the orders' API
                                                   └── a proposal, and a retry ──────▶┘
@@ -76,7 +76,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Return the reason against each move (approve, withdraw); empty if allowed."""
+    """Return the reason against each move (approve, withdraw). Empty: the move is allowed."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())
@@ -148,7 +148,7 @@ def order(console: Console, request: Request) -> Response:
 def approve(console: Console, request: Request) -> Response:
     """Approve the shown proposal, after a confirmation.
 
-    The confirmed fields and digest are sent as shown, without another look-up.
+    The confirmed fields and digest are sent as shown, without a new look-up.
     """
     key, shown = check_key(request.path_params["key"]), _shown(request.state.fields)
     decision, digest = shown["decision"], shown["digest"]
@@ -165,7 +165,6 @@ def approve(console: Console, request: Request) -> Response:
 
 
 def withdraw(console: Console, request: Request) -> Response:
-    """Withdraw the shown proposal; it can be proposed again."""
     key = check_key(request.path_params["key"])
     proposed.withdraw(console.stack, key, _shown(request.state.fields))
     return onward(f"/settlements/{key}/decide")
@@ -176,7 +175,6 @@ def _facts(console: Console, key: str, decision: str, more: Mapping[str, str]) -
 
 
 def _effect_now(console: Console, key: str, wanted: Mapping[str, Any]) -> str:
-    """Return a decision's effect. Raises CommandFailed if it decides a case of LIMBO that is over."""
     state = state_of(console.stack, key)
     if wanted["decision"] not in (REVERSE, REVERSE_PART) and state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")

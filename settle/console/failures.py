@@ -1,4 +1,4 @@
-"""Failures as pages, with the next step and never a traceback."""
+"""Failures as pages. A page has the next step, and never a traceback."""
 
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ _KINDS: tuple[tuple[tuple[type[Exception], ...], int, str, str], ...] = (
     ((MalformedRow,), 502, "A row cannot be read", _BY_HAND),
     ((SettlementError,), 502, "It was refused", _LOOK),
 )
-"""Failures that their class identifies; the first match wins."""
+"""Pages of failures, by the failure's class. The first match wins."""
 
 
 def told(failed: Exception) -> Failure:

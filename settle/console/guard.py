@@ -1,4 +1,4 @@
-"""The guard of every page: it admits one browser, from its own pages only.
+"""The guard of every page. It admits one browser, and requests from its own pages only.
 
 Host ─▶ where the request comes from ─▶ session ─▶ form ─▶ the page
  421              403                     401       403
@@ -37,7 +37,7 @@ class Guard:
         self.cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request; each answer has headers that forbid embedding."""
+        """Answer or refuse a request. Each answer has headers that forbid embedding."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -49,10 +49,10 @@ class Guard:
             await self.app(scope, receive, answer)
 
     def _stranger(self, request: Request) -> Failure | None:
-        """Return a Failure if the request comes from another host, page or browser; else None.
+        """Return a Failure for a request from another host, page or browser.
 
-        Only the literal 127.0.0.1 is our host, so no foreign name can rebind to it. Any page may link to
-        ENTER: its token proves the person.
+        The only valid host is the literal 127.0.0.1, so no foreign name can rebind to it. Any page may link
+        to ENTER: its token proves the person.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -68,7 +68,7 @@ class Guard:
         return Failure(401, "There is no session", what, _ANEW)
 
     async def _forged(self, request: Request) -> Failure | None:
-        """Return a Failure for another page's form; else None, with the fields in `request.state`."""
+        """Return a Failure for a form of another page. A valid form's fields go to `request.state`."""
         if request.method in _SAFE_METHODS:
             return None
         again = "Open the page again, and send its form."
@@ -104,7 +104,7 @@ def cookie_name(port: int) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Return security headers. With `no-referrer`, a browser would give our forms the origin `null`."""
+    """Return security headers. The policy `no-referrer` would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

@@ -22,7 +22,7 @@ from settlement.core.model.status import FINISHED, Status
 LIVE_SECONDS = 5
 
 LIVE_TIMES = 60
-"""Reloads before a page stops: an unattended browser must not keep a session open."""
+"""Reloads before a page stops. An unattended browser must not keep a session open."""
 
 STATEMENT_LINES = 100
 
@@ -39,7 +39,7 @@ def waiting(console: Console, request: Request) -> Response:
 
 
 def settlement(console: Console, request: Request) -> Response:
-    """Show a settlement; reload it until it is final, in LIMBO or in review."""
+    """Show a settlement. Reload the page until the settlement is final, in LIMBO or in review."""
     told = report.describe(console.stack, check_key(request.path_params["key"]), console.now())
     status, live = told["outcome"]["status"], None
     if status not in {*FINISHED, Status.LIMBO}:
@@ -98,7 +98,6 @@ def statement_csv(console: Console, request: Request) -> Response:
 
 
 def search(console: Console, request: Request) -> Response:
-    """Find an account or settlement by name, settlements by status and time, or orders by time."""
     asked = {name: value.strip() for name, value in request.query_params.items()}
     if asked.get("key"):
         return onward(f"/settlements/{check_key(asked['key'])}")
@@ -152,7 +151,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return `since` and the exclusive `until`; None if not given. Raises CommandFailed."""
+    """Return `since` and `until`, which is excluded. None: not given. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()

@@ -15,11 +15,11 @@ from settle.exit_codes import CommandFailed, Exit
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
 _END_SECONDS = 5
-"""Time for a running order after Ctrl-C: it is on record, or not sent."""
+"""Time for a running order after Ctrl-C. Afterwards it is recorded, or was not sent."""
 
 
 def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until the session ends, or Ctrl-C; `announce` gets the address with the token.
+    """Serve until the session ends, or Ctrl-C. `announce` gets the address with the token.
 
     Several threads use the stack's clients at once.
     """
@@ -49,7 +49,6 @@ def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:
 
 @contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """Listen on a port; 0 means any free port. Raises CommandFailed."""
     with socket.socket() as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,7 +63,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def door_page(address: str) -> Iterator[Path]:
-    """Yield a file, readable only by its owner, that sends a browser to an address.
+    """Yield a file that sends a browser to an address. Only its owner can read it.
 
     An address in the browser's arguments would show all users the token.
     """

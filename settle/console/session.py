@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 TOKEN_SECONDS = 600
-"""Lifetime of the address: enough to copy it, too short to find it in an old terminal."""
+"""Lifetime of the address. A person can copy it in this time, but not find it in an old terminal."""
 
 IDLE_SECONDS = 1_800
-"""Time without a request: an unattended browser gives no order."""
+"""Longest time between requests. An unattended browser must not give orders."""
 
 SESSION_SECONDS_MAX = 28_800
 """Maximum length of a session: a shift."""
@@ -16,19 +16,19 @@ _BYTES = 32
 
 
 class Session:
-    """A browser's session, opened once with a token, kept only in memory."""
+    """A browser's session, kept only in memory. A token opens it once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.token = secrets.token_urlsafe(_BYTES)
         self.csrf = secrets.token_urlsafe(_BYTES)
-        """A secret in each form, which a page of another origin cannot know."""
+        """A secret in each form. A page of another origin cannot know it."""
 
         self._cookie = ""
         self._made_at = self._seen_at = clock()
 
     def enter(self, token: str) -> str | None:
-        """Exchange the token for the cookie; return None for a wrong, used or expired token."""
+        """Exchange the token for the cookie. None: the token is wrong, used or expired."""
         now = self._clock()
         is_right = hmac.compare_digest(token.encode(), self.token.encode())
         if not (is_right and self.token) or now - self._made_at > TOKEN_SECONDS:
@@ -38,7 +38,7 @@ class Session:
         return self._cookie
 
     def has(self, cookie: str) -> bool:
-        """Return whether a cookie is the session's; if so, extend it."""
+        """Return whether a cookie is the session's. If it is, extend the session."""
         now = self._clock()
         if now - self._seen_at > IDLE_SECONDS or now - self._made_at > SESSION_SECONDS_MAX:
             self.end()

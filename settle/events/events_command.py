@@ -27,10 +27,10 @@ def tail(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show outcome events as they come, one a line; with --json, as the bus delivers them.
+    """Show outcome events as they come, one a line. With --json, show them as the bus delivers them.
 
-    With --key it begins with a snapshot of an existing settlement. Ends with Ctrl-C. Creates a rule on the
-    outcome bus and a queue, and removes both at its end.
+    With --key, the first line is a snapshot of an existing settlement. Ends with Ctrl-C. Creates a rule on
+    the outcome bus and a queue, and removes both at its end.
 
     Example: settle events tail --key order-2026-000101 --stack settlement-prod
     """

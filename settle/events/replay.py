@@ -7,9 +7,9 @@ from settlement.events.replay import REPLAY, REPLAYED_MAX, parse_replay
 
 
 def replay(stack: Stack, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Publish settlements again; yield per order the published keys, and the failed keys' reasons.
+    """Publish settlements again. Yield, for each order, the published keys and the failed keys' reasons.
 
-    Raises CommandFailed at a refused order; earlier orders took effect.
+    Raises CommandFailed at a refused order. Earlier orders took effect.
     """
     orders = [
         {"keys": list(keys[first : first + REPLAYED_MAX])} for first in range(0, len(keys), REPLAYED_MAX)

@@ -25,10 +25,10 @@ _NEW_QUEUE_SECONDS = 1
 
 @contextmanager
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
-    """Yield the events of settlement `key`, or all, as they come; None after each poll of up to 2 s.
+    """Yield events as they come: those of settlement `key`, or all. Yield None after each poll of up to 2 s.
 
-    An existing settlement starts with a snapshot, as its events may be over. The rule takes effect after a
-    moment; a change before gives another snapshot. At the end, the rule and queue are removed.
+    An existing settlement starts with a snapshot: its events may be over. The rule takes effect after a
+    moment; a change before gives another snapshot. At the end, the rule and the queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
@@ -45,9 +45,9 @@ def _prefix(stack: Stack) -> str:
 
 
 def _listen(stack: Stack, name: str, key: str | None) -> str:
-    """Create a rule and its queue; return the queue's URL.
+    """Create a rule and its queue. Return the queue's URL.
 
-    The queue is created with its policy: calls about a new queue may fail for a second.
+    The queue gets its policy at once: a later call about a new queue may fail for a second.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
@@ -72,7 +72,7 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
 
 
 def _with_snapshots(stack: Stack, key: str, url: str) -> Iterator[dict[str, Any] | None]:
-    """Yield a settlement's events, plus a snapshot of each state that no event reported."""
+    """Yield a settlement's events, and a snapshot of each state that no event reported."""
     told = 0
     for event in chain([None], _events(stack, url)):
         if event is not None:

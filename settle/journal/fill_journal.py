@@ -14,7 +14,6 @@ ROWS_MAX = 1_000
 
 
 def fill(stack: Stack) -> dict[str, Any]:
-    """Seal missing rows as the table has them now."""
     now = datetime.now(UTC)
     journal = SealedJournal(stack.client("s3"), sealed.bucket(stack))
     missing: list[Row] = []

@@ -12,10 +12,10 @@ FIELDS = ("posted_at", "key", "step", "debit", "credit", "amount", "currency", "
 
 
 def entries(stack: Stack, source: str, since: datetime, until: datetime) -> Iterator[list[dict[str, str]]]:
-    """Yield entries posted in [since, until), each once, a page per object. Reads no table row.
+    """Yield entries posted since `since` and before `until`, each once. A page has an object's entries.
 
-    Entries come in sealing order, nearly by time. Raises CommandFailed for an unreadable object or line, and
-    for two different entries of one key and step.
+    Entries come in sealing order, nearly by time. No table row is read. Raises CommandFailed for an
+    unreadable object or line, or if one key and step have two different entries.
     """
     first, end = timestamp(since), timestamp(until)
     known: dict[tuple[str, str], Entry] = {}

@@ -20,7 +20,7 @@ def journal() -> None:
 def fill(stack: StackName = None, as_json: AsJson = False) -> None:
     """Copy rows that the sealed journal lacks: lost by the stream, or older than the journal.
 
-    Copies rows as they are: prove them first. Safe to repeat.
+    Copies rows as they are, so prove them first. Safe to repeat.
 
     Example: settle journal fill --stack settlement-prod
     """

@@ -17,7 +17,7 @@ OF_THE_STACK = "stack"
 def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
     """Compare the table with a sealed journal: `stack`, `s3://BUCKET/PREFIX` or a directory.
 
-    `kept` is an earlier seal's digest, kept elsewhere. Raises CommandFailed if the disk is full.
+    `kept` is the digest of an earlier seal, kept elsewhere. Raises CommandFailed if the disk is full.
     """
     with whole():
         found = sealed_copy.compare(

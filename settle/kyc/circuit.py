@@ -12,9 +12,9 @@ UNREADABLE = "UNREADABLE"
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """Describe the KYC circuit, with times in UTC.
+    """Describe the KYC circuit. Times are in UTC. Without a row, the circuit is closed.
 
-    `failures`: payments without an answer, less the reported answers. Without a row, the circuit is closed.
+    `failures`: payments without an answer, less the reported answers.
     """
     nothing = dict.fromkeys(("since", "failures", "last_failure", "last_probe"))
     unreadable = {"circuit": kyc_circuit.CIRCUIT.name, "state": UNREADABLE, **nothing}

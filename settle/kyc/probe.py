@@ -7,7 +7,7 @@ from settlement.http.circuit import PROBE, State
 
 
 def probe(stack: Stack) -> tuple[dict[str, Any], str | None]:
-    """Order a probe now; return the circuit, and the next step unless the circuit is closed.
+    """Order a probe now. Return the circuit, and the next step if the circuit is not closed.
 
     Safe to repeat: an order asks the provider for its health once, or lets one payment through.
     """

@@ -1,4 +1,4 @@
-"""Sweep a merchant by hand to pick up releases whose stream record was lost."""
+"""Sweep a merchant by hand, for releases whose stream record was lost."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Sweep until done; return amounts by minute.
+    """Sweep until done. Return the amounts by minute. Safe to repeat. Raises CommandFailed.
 
-    Safe to repeat. Leaves out releases before minute `since`. Raises CommandFailed.
+    Releases before minute `since` are left out.
     """
     if not accounts.is_merchant(merchant):
         raise CommandFailed(Exit.USAGE, f"account: {merchant} is no merchant's, and has nothing to sweep")

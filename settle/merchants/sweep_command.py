@@ -15,7 +15,7 @@ def sweep(
 ) -> None:
     """Make a merchant's unswept money available. Safe to repeat.
 
-    Exit code 1: an unreadable row, which it names; it sweeps all other rows.
+    Exit code 1: a row is unreadable. It is named, and all other rows are swept.
 
     Example: settle account sweep merchant.shop --since 2026-11-22T06:04
     """

@@ -12,7 +12,7 @@ Back = Annotated[bool, typer.Option("--back", help="Go back to the previous layo
 
 @app.command("plan")
 def plan(name: Name, back: Back = False, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Count the rows that a migration would change; exit 1 if a deployment must come first.
+    """Count the rows that a migration would change. Exit code 1: a deployment must come first.
 
     It reads the whole table, and writes nothing.
 
@@ -41,9 +41,9 @@ def run(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the finished rows, as the only runner; exit 1 if it is paused.
+    """Change the finished rows, as the only runner. Exit code 1: the run is paused.
 
-    It resumes an earlier run. It pauses if DynamoDB throttles or an alarm of the stack is on: run it again
+    It resumes an earlier run. It pauses if DynamoDB throttles or an alarm of the stack is on. Run it again
     afterwards. It may be killed at any time; another run can continue 30 s later.
 
     Example: settle migrate run parts-by-name --units-per-second 200 --stack settlement-prod
@@ -98,7 +98,7 @@ def pause(
 
 @app.command("verify")
 def verify(name: Name, back: Back = False, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Find rows that a migration left out or changed wrongly; exit 1 if any.
+    """Find rows that a migration left out or changed wrongly. Exit code 1: there are some.
 
     It parses each changed row as the functions do, and compares it with its evidence. It writes nothing.
 

@@ -1,4 +1,4 @@
-"""Runs a migration under a role that can do nothing else."""
+"""Runs a migration. Its role can do nothing else."""
 
 import os
 import time
@@ -34,9 +34,9 @@ def run(
     units_per_second: float,
     told: Callable[[Progress], None],
 ) -> Progress:
-    """Run until done or paused. Raises CommandFailed, NotAlone.
+    """Run until done or paused. Raises CommandFailed or NotAlone.
 
-    After an hour the role's session ends, and the runner gets a new session.
+    After an hour the role's session ends. The runner then gets a new session.
     """
     runner = os.urandom(8).hex()
     while True:

@@ -1,6 +1,6 @@
-"""Writes of a migration: settlements' rows to a new layout or back, and its own row.
+"""Writes of a migration. They change settlements' rows to a new layout or back, and the migration's own row.
 
-No write touches a row in flight or moves money. Each write is conditional on the row as read, so repeats and
+No write touches a row in flight or moves money. Each write requires the row as it was read. So repeats and
 late writes change nothing. See docs/operating/migrating.md.
 """
 
@@ -33,9 +33,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Migration:
-    """One change of finished rows. `attributes` are all attributes that the writes name, besides the keys.
+    """One change of finished rows.
 
-    `needs`: by direction, the attribute that only unmigrated rows have.
+    - `attributes`: all attributes that the writes name, besides the keys.
+    - `needs`: the attribute that only unmigrated rows have, by direction.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Migration:
     _write: Callable[[Row, Direction], Write]
 
     def write(self, row: Row, direction: Direction) -> Write | None:
-        """Return the write that migrates a row; None if the row is not settled or already migrated."""
+        """Return the write that migrates a row. None: the row is not SETTLED, or already migrated."""
         if row.get("status") != Status.SETTLED or self.needs[direction] not in row:
             return None
         return self._write(row, direction)
@@ -55,10 +56,13 @@ class Migration:
 class Progress:
     """A migration's row: its only runner, and its progress.
 
-    `after` is the key of the last row read. After `leased_until` another runner may continue. `read`,
-    `changed` and `left` count settlements' rows; `left` rows were changed by others after the read. `reason`
-    explains a pause. `deployment` is the newest deployment at `began_at`: a later deployment may have written
-    the old layout to rows already read.
+    - `leased_until`: afterwards another runner may continue.
+    - `deployment`: the newest deployment at `began_at`. A later deployment may have written the old layout to
+      rows already read.
+    - `after`: the key of the last row read.
+    - `read`, `changed` and `left`: numbers of settlements' rows. The `left` rows were changed by others after
+      they were read.
+    - `reason`: explains a pause.
     """
 
     name: str
@@ -108,7 +112,7 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Return the put of `progress` over the version that was read, or as the first version."""
+    """Return the write of `progress`. It replaces only the version that was read, or is the first version."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)
@@ -119,9 +123,9 @@ def _left(found: Any) -> AlreadyApplied:
 
 
 def count_parts_by_name(row: Row, direction: Direction) -> Write:
-    """Return the write that renames `parts`, a count of reversals, to `reversals_in_part`, or back.
+    """Return the write that renames the row's count of reversals: `parts` to `reversals_in_part`, or back.
 
-    Only a SETTLED row has these attributes. The write does not name the status, which the role must not
+    Only a SETTLED row has these attributes. So the write need not name the status, which the role must not
     change.
     """
     if direction is Direction.FORWARD:

@@ -14,11 +14,11 @@ LEASE = timedelta(seconds=30)
 """A runner writes after each page. After this time without a write, another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""Well within the lease."""
+"""Time and rows of a page. A page is well within the lease."""
 
 
 class NotAlone(Exception):
-    """Another runner, shown by the row `found`, is at work or has taken over."""
+    """Another runner is at work or has taken over. The row `found` shows it."""
 
     def __init__(self, found: Progress) -> None:
         super().__init__(f"runner {found.runner} is at work until {found.leased_until}")
@@ -27,9 +27,10 @@ class NotAlone(Exception):
 
 @dataclass(frozen=True)
 class Means:
-    """A runner's tools. `deployment` returns the time of the stage's newest deployment.
+    """A runner's tools. `units_per_second` are write units.
 
-    `alarm` returns an active alarm's name, or None. `units_per_second` are write units.
+    - `deployment`: returns the time of the stage's newest deployment.
+    - `alarm`: returns the name of an active alarm.
     """
 
     store: Store
@@ -51,7 +52,7 @@ def look(store: Store, migration: Migration) -> Progress | None:
 
 
 def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
-    """Pause a migration after the current page; return the progress, if any."""
+    """Pause a migration after the current page. Return the progress, if any."""
     while (found := look(means.store, migration)) and found.phase is Phase.RUNNING:
         paused = _saved(means.store, replace(found, phase=Phase.PAUSED, reason=reason))
         if paused is not None:
@@ -60,12 +61,13 @@ def pause(means: Means, migration: Migration, reason: str) -> Progress | None:
 
 
 def run(means: Means, migration: Migration, direction: Direction, runner: str) -> Progress:
-    """Migrate the remaining rows, as the only runner, until done or paused.
+    """Migrate the remaining rows, as the only runner, until done or paused. Raises NotAlone.
 
-    An unfinished migration resumes. A run starts anew in another direction, after a finished migration, and
-    after a deployment, as the deployed functions may have written the old layout to rows already read. A run
-    that ends after a deployment is paused. Throttling by DynamoDB or an active alarm also pauses a run.
-    Raises NotAlone.
+    An unfinished migration resumes. A run starts anew in another direction, or after a finished migration.
+    After a deployment, it starts anew, too: the deployed functions may have written the old layout to rows
+    already read.
+
+    DynamoDB's throttling, an active alarm or a deployment during the run pauses the run.
     """
     progress = _taken(means, migration, direction, runner)
     bucket = Bucket(means)
@@ -81,13 +83,13 @@ def run(means: Means, migration: Migration, direction: Direction, runner: str) -
 
 
 class Bucket:
-    """A token bucket of write units, at most one second's."""
+    """A token bucket of write units. It holds at most the units of one second."""
 
     def __init__(self, means: Means) -> None:
         self._means, self._units, self._at = means, means.units_per_second, means.now()
 
     def take(self, units: float) -> None:
-        """Take units, then wait until the bucket is out of debt."""
+        """Take units. Then wait until the bucket is out of debt."""
         rate, now = self._means.units_per_second, self._means.now()
         gained = max(0.0, (now - self._at).total_seconds()) * rate
         self._units, self._at = min(rate, self._units + gained) - units, now
@@ -135,7 +137,7 @@ def _put(means: Means, progress: Progress) -> Progress:
 
 
 def _saved(store: Store, progress: Progress) -> Progress | None:
-    """Save the progress; None if the row has changed since."""
+    """Save the progress. None: the row has changed since it was read."""
     write = save(progress)
     row = store.put(write)
     return Progress.from_row(row) if row == write.parameters["Item"] else None

@@ -29,7 +29,10 @@ FIELDS = (
     *("amount", "payment", "currency", "reason"),
     *("by", "user_id", "approved_by", "approved_in", "break_glass", "request_id", "source_ip"),
 )
-"""All texts. `amount`: the money that the order moves; `payment`: the settlement's amount."""
+"""Fields of an order, all texts.
+
+`amount` is the money that the order moves; `payment` is the settlement's amount.
+"""
 
 _RESOLVE = "resolve"
 _MOVES = (Move.PROPOSE, Move.APPROVE, Move.WITHDRAW)
@@ -39,8 +42,8 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
     """Yield orders from `since` to before `until`, oldest first, up to 100 a page.
 
-    `by` is part of a giver's or approver's ARN, in any case. An unreadable row is yielded whatever `by` is,
-    with the reason in `unreadable`, so spoiling a row hides no order.
+    `by` is part of a giver's or approver's ARN, in any case. An unreadable row has its reason in
+    `unreadable`. It matches every `by`, so damage to a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
@@ -88,7 +91,6 @@ def _fault(stack: Stack, row: Row) -> str | None:
 
 
 def _ensure_order(row: Row) -> None:
-    """Raise MalformedRow for an unknown order, or a negative amount."""
     kind = row["step"].partition(":")[0]
     decision = "" if kind in (REVERSE, REVERSE_PART) else row["decision"]
     if kind == REVERSE_PART and row["amount"] < 0:
@@ -124,7 +126,6 @@ def _described(stack: Stack, rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
-    """Return rows with known amounts: settlements by partition key, others by sort key."""
     once = {(key["pk"], key["sk"]): key for key in wanted}
     read = batch.read(stack.store, list(once.values()), lambda row, reason: None)
     told = [row for row in read if _has_money(stack, row)]
@@ -132,7 +133,6 @@ def _read(stack: Stack, wanted: Sequence[Row]) -> dict[str, Row]:
 
 
 def _has_money(stack: Stack, row: Row) -> bool:
-    """Return whether the row's amount can be shown."""
     amount, currency = row.get("amount"), row.get("currency")
     return type(amount) is int and isinstance(currency, str) and currency in stack.config.currencies
 
@@ -148,7 +148,7 @@ def _entry_of(row: Row, settlement: Row | None) -> Row | None:
 def _order(
     row: Row, settlement: Row | None, posted: Mapping[str, Row], exponents: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return an order's columns, without amounts if the settlement's row is gone."""
+    """Return an order's columns. Without the settlement's row, they have no amounts."""
     kind, _, number = row["step"].partition(":")
     names = {_RESOLVE: row.get("decision"), REVERSE: REVERSE, REVERSE_PART: REVERSE_PART}
     named = {

@@ -28,7 +28,8 @@ def audit(
     """List people's orders, with approvers, requests and reasons.
 
     With --json, one object a line. Orders of the last seconds may be missing.
-    Exit code 1: unreadable rows, which it names even with --by.
+
+    Exit code 1: rows are unreadable. They are named, even with --by.
 
     Example: settle audit --since 30d --by olga --csv --stack settlement-prod
     """

@@ -12,9 +12,9 @@ Offered = list[tuple[str, str]]
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:
-    """Return keys of open cases; none if the stack does not answer.
+    """Return keys of open cases. Without an answer from the stack, return none.
 
-    Asks the `--stack` typed before the key, else the embedded stack.
+    The stack is the `--stack` typed before the key, or the embedded stack.
     """
     from settle.orders import limbo
 

@@ -29,7 +29,7 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Which:
-    """A filter of LIMBO cases by account, error, or both; by default all."""
+    """A filter of LIMBO cases by account, error, or both. By default, it admits all."""
 
     account: str | None = None
     error: str | None = None
@@ -53,9 +53,9 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 
 @dataclass(frozen=True)
 class Open:
-    """Open cases, oldest first, and whether more exist.
+    """Open cases, oldest first. `more`: there are others.
 
-    `unreadable`: rows that the index lists in LIMBO. Every account and error shows these rows; no decision
+    `unreadable`: rows that the index lists in LIMBO. They are shown for every account and error. No decision
     applies to them.
     """
 
@@ -95,7 +95,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a case with its decisions. Raises CommandFailed if none is open."""
+    """Return a case with its decisions. Raises CommandFailed without an open case."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -115,7 +115,7 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """Return a decision's effect and command; None as command if impossible."""
+    """Return a decision's effect and command. The command is None for an impossible decision."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

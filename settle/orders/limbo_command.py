@@ -36,7 +36,7 @@ def list_open(
 ) -> None:
     """List the settlements that wait for a decision, oldest first, with their proposals.
 
-    Exit code 1: unreadable rows, which it names.
+    Exit code 1: rows are unreadable. They are named.
 
     Example: settle limbo list --stack settlement-prod
     Example: settle limbo list --account merchant.shop-9 --all-of InsufficientFunds
@@ -85,8 +85,9 @@ def resolve(
 ) -> None:
     """Decide: retry, write-off or complete. Safe to repeat.
 
-    With --account or --all-of, it decides many cases: the dry run prints the command with --seen, which
-    decides exactly the shown cases.
+    With --account or --all-of, it decides many cases. The dry run prints the command with --seen. That
+    command decides exactly the shown cases.
+
     Exit code 0: done. 5: stuck again, as another case. For many cases: the gravest.
 
     Example: settle limbo resolve order-2026-000101 retry --reason "paid back"
@@ -121,6 +122,7 @@ def propose(
     """Propose a decision that needs more than one person. Safe to repeat.
 
     Another person approves it within 24 hours, with the printed command.
+
     With --account or --all-of, it proposes for many cases, as in `settle limbo resolve`.
 
     Example: settle limbo propose order-2026-000101 write-off --reason "the payee is insolvent"
@@ -150,11 +152,13 @@ def approve(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Approve another person's proposal, even of a reversal. Safe to repeat.
+    """Approve another person's proposal, of a decision or a reversal. Safe to repeat.
 
     Paste the command that `settle limbo show` or `settle status` prints: the stage compares all its values.
-    With --account or --all-of, it approves every open proposal of a decision: the dry run prints the command
-    with --seen, which approves exactly the shown proposals.
+
+    With --account or --all-of, it approves every open proposal of a decision. The dry run prints the command
+    with --seen. That command approves exactly the shown proposals.
+
     Exit code 0: done, or one more person must approve. 5: stuck again.
 
     Example: settle limbo approve order-2026-000101 write-off --case 1 --amount 47.72 --digest $DIGEST

@@ -20,10 +20,10 @@ from settlement.core.store import batch
 from settlement.orders import approval
 
 PATIENCE_SECONDS = (*PAUSES_SECONDS, *(8,) * 10)
-"""Pauses between tries of one order, long because many orders exhaust the API's limits."""
+"""Pauses between tries of one order. They are long, because many orders exhaust the API's limits."""
 
 FAILURES_IN_A_ROW_MAX = 3
-"""After this many unknown outcomes in a row, no more orders are given."""
+"""After this number of unknown outcomes in a row, no more orders are given."""
 
 _POLL_SECONDS = 2.0
 _STOPS = (DoorShut, KeyboardInterrupt, BotoCoreError, ClientError, SettlementError, MalformedRow)
@@ -51,8 +51,8 @@ Count = Callable[[str, int], None]
 def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, count: Count) -> None:
     """Give the orders, then wait for their ends. A refusal stops no other order.
 
-    Raises CommandFailed with the progress if the API takes no orders, if orders fail in a row, or on Ctrl-C.
-    Orders given stay on record.
+    Raises CommandFailed, with the progress, if the API takes no orders, if orders fail in a row, or on
+    Ctrl-C. Orders given before stay recorded.
     """
     waiting: dict[str, Item] = {}
     given, current = 0, None
@@ -79,7 +79,7 @@ def carry_out(stack: Stack, wanted: Wanted, items: Sequence[Item], tell: Tell, c
 
 
 def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], tell: Tell) -> Exit:
-    """Give one order; add its item to `waiting` unless it only changes a proposal. Raises DoorShut."""
+    """Give one order. Raises DoorShut. If the order has an end to wait for, its item goes to `waiting`."""
     verb, decision = wanted.verb, wanted.decision
     if verb is Verb.APPROVE and item.proposal:
         amount = approval.amount_of(item.state, item.proposal, stack.config)
@@ -106,7 +106,7 @@ def _order(stack: Stack, wanted: Wanted, item: Item, waiting: dict[str, Item], t
 
 
 def _follow(stack: Stack, waiting: dict[str, Item], tell: Tell, count: Count) -> None:
-    """Report each waiting item once no execution works on it; the others after the time limit."""
+    """Report each waiting item once no execution works on it. After the time limit, report the others."""
     give_up_at, all_of_them = time.monotonic() + follow.FOLLOW_SECONDS_MAX, len(waiting)
     while waiting:
         for row in batch.read(stack.store, [keys.settlement(key) for key in waiting]):

@@ -1,4 +1,4 @@
-"""One decision on many cases of LIMBO: a dry run, or orders with the dry run's digest."""
+"""One decision on many cases of LIMBO. It is a dry run, or orders with the dry run's digest."""
 
 import re
 from functools import partial
@@ -59,7 +59,7 @@ KeyAndProposed = Annotated[
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
     """Return whether --account or --all-of is given. Raises CommandFailed for mixed options.
 
-    `of_one`: the options of a single case; also `seen`, valid only for many cases.
+    `of_one` has the options of a single case. It also has `seen`, which is valid only for many cases.
     """
     many, seen = account is not None or error is not None, of_one.pop("seen")
     for name, value in of_one.items():
@@ -71,7 +71,6 @@ def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool
 
 
 def key_and_decision(words: list[str]) -> tuple[str, Decision]:
-    """Parse KEY DECISION. Raises BadParameter, CommandFailed."""
     if len(words) != 2:
         raise typer.BadParameter("give KEY DECISION; or DECISION and --account, --all-of or both")
     return check_key(words[0]), decision_of(words[1])
@@ -88,7 +87,6 @@ def key_and_proposed(words: list[str]) -> tuple[str, str]:
 
 
 def decision_alone(words: list[str]) -> Decision:
-    """Parse a decision without a key. Raises BadParameter."""
     if len(words) != 1:
         raise typer.BadParameter("give DECISION alone: --account and --all-of are in the place of KEY")
     return decision_of(words[0])
@@ -110,7 +108,7 @@ def order(
     as_json: bool,
     reason: str = "",
 ) -> NoReturn:
-    """Show the cases; with a valid digest `seen`, give the orders.
+    """Show the cases. With a valid digest `seen`, give the orders.
 
     Ends with typer.Exit and the gravest code. Raises CommandFailed if stopped half-way.
     """

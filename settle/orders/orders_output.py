@@ -19,7 +19,6 @@ def as_table(pages: Iterable[Sequence[Mapping[str, str]]]) -> None:
 
 
 def as_json(pages: Iterable[Sequence[Mapping[str, str]]], none: str = NONE) -> None:
-    """Print orders as JSON; note an empty result on standard error."""
     is_empty = True
     for page in pages:
         for order in page:

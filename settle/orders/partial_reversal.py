@@ -13,8 +13,8 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
     """Return the next part's number.
 
-    Raises CommandFailed if an earlier part has the same `amount` and `reason`: that part's answer may have
-    been lost.
+    Raises CommandFailed if an earlier part has the same `amount` and `reason`. This call may then be a repeat
+    after a lost answer.
     """
     number = state_of(stack, key).next_part
     wanted = _parsed(stack, key, amount, reason, number)

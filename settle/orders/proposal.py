@@ -14,13 +14,13 @@ from settlement.orders.proposal import Proposal, ProposalStatus
 
 
 def latest(stack: Stack, key: str) -> Proposal | None:
-    """Return the latest proposal, even if closed, expired or void."""
+    """Return the latest proposal. It may be closed, expired or void."""
     row = stack.store.read(keys.proposal(key))
     return Proposal.from_row(row) if row else None
 
 
 def open_on(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Return {"proposal": …} for the proposal that may be approved now, or {} if there is none."""
+    """Return {"proposal": …} for a proposal that may be approved now. Otherwise return {}."""
     return open_in(stack, state, stack.store.read(keys.proposal(state.key)))
 
 
@@ -31,7 +31,7 @@ def open_in(stack: Stack, state: SettlementState, row: Row | None) -> dict[str, 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Open proposals, and the reasons of unreadable proposals, by settlement key."""
+    """Open proposals by settlement key, and the reasons of unreadable ones."""
 
     open: dict[str, Proposal]
     unreadable: dict[str, str]
@@ -62,7 +62,7 @@ def approvals(proposal: Proposal) -> str:
 
 
 def told(stack: Stack, state: SettlementState, proposal: Proposal) -> dict[str, Any]:
-    """Describe a proposal; a closed or void proposal has no amount and no command."""
+    """Describe a proposal. A closed or void proposal has no amount and no command."""
     fits = proposal.status is ProposalStatus.OPEN and approval.is_of(state, proposal, stack.config)
     amount = approval.amount_of(state, proposal, stack.config) if fits else ""
     return {

@@ -21,7 +21,7 @@ from settlement.orders.requests import parse_named, parse_resolution, parse_reve
 def propose(
     stack: Stack, key: str, decision: Decision | None, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Propose a decision, or a reversal if `decision` is None. Safe to repeat."""
+    """Propose a decision. If `decision` is None, propose a reversal. Safe to repeat."""
     name, order = _order(stack, Move.PROPOSE, key, decision, reason, case)
     return proposed(stack, key, give(stack, f"{name}/{Move.PROPOSE}", order))
 
@@ -39,7 +39,7 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 
 
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Approve a proposal; return the outcome, or the proposal if more approvals are needed.
+    """Approve a proposal. Return the outcome, or the proposal if it needs more approvals.
 
     The orders' API compares the values in `shown`. Safe to repeat.
     """

@@ -18,10 +18,9 @@ from settlement.orders.requests import parse_resolution
 def resolve(
     stack: Stack, key: str, decision: Decision, reason: str, case: int | None = None
 ) -> dict[str, Any]:
-    """Decide a case; return the outcome. Safe to repeat: a decided case is resumed.
+    """Decide a case, and return the outcome. Safe to repeat: a decided case is resumed. Raises CommandFailed.
 
-    From the second case, `case` is required: a repeat could otherwise decide a newer case. Raises
-    CommandFailed.
+    From the second case, `case` is required. Without it, a repeat could decide a newer case.
     """
     order = {"key": key, "case": 1 if case is None else case, "decision": decision, "reason": reason}
     check_order(parse_resolution, order)
@@ -62,7 +61,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed from the second case: a command without `case` may mean an earlier case."""
+    """Raise CommandFailed from the second case. A command without `case` may mean an earlier case."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)
@@ -82,7 +81,6 @@ def still(stack: Stack, state: SettlementState) -> CommandFailed:
 
 
 def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed unless the `wanted` decision and reason closed the case."""
     made = stack.store.evidence(key, order_name(wanted["case"]))
     if made is None:
         raise CommandFailed(
@@ -97,7 +95,6 @@ def _ensure_decided(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
 
 
 def _refuse_repeated(stack: Stack, key: str, wanted: dict[str, Any]) -> None:
-    """Raise CommandFailed if the `wanted` decision and reason closed the previous case."""
     number = wanted["case"]
     before = stack.store.evidence(key, order_name(number - 1))
     if before is not None and _is(before, wanted):

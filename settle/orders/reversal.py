@@ -15,9 +15,9 @@ from settlement.orders.requests import parse_reversal
 
 
 def reverse(stack: Stack, key: str, reason: str) -> dict[str, Any]:
-    """Reverse in full, fee included; return the outcome.
+    """Reverse a payment in full, fee included. Return the outcome. Raises CommandFailed.
 
-    A repeat resumes a begun reversal, unless an execution runs it. Raises CommandFailed.
+    A repeat resumes a begun reversal, if no execution runs it.
     """
     check_order(parse_reversal, {"key": key, "reason": reason})
     state = state_of(stack, key)

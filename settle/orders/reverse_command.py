@@ -41,9 +41,10 @@ def reverse(
 ) -> None:
     """Give the payer everything back, the fee included, or an amount. Safe to repeat.
 
-    Gives everything back of a settled or stalled payment. Gives an amount back of a settled payment, in parts
-    up to the released amount; the fee stays. To repeat a part, give its number: without a number, a part with
-    the amount and reason of an earlier one is refused.
+    Everything goes back of a settled or stalled payment. An amount goes back of a settled payment, in parts
+    up to the released amount; the fee stays. To repeat a part, give its number. Without a number, a part is
+    refused if an earlier one has the same amount and reason.
+
     Exit code 0: the payer has the money back. 5: the reversal is stuck, in LIMBO.
 
     Example: settle reverse order-2026-000101 --reason "goods came back"

@@ -1,6 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-A digest such as `1500-…` has the count and hash of the 1,500 oldest cases that the decision fits.
+A digest such as `1500-…` has a count and a hash. They are of the 1,500 oldest cases that the decision fits.
 """
 
 import hashlib
@@ -37,13 +37,12 @@ class Verb(StrEnum):
 
     @property
     def is_on_proposals(self) -> bool:
-        """Whether the verb acts on existing proposals, which have a reason."""
         return self in (Verb.APPROVE, Verb.WITHDRAW)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The wanted decision. `reason` is empty if the verb acts on proposals."""
+    """The wanted decision. `reason` is empty for a verb on proposals."""
 
     verb: Verb
     decision: Decision
@@ -51,7 +50,7 @@ class Wanted:
     reason: str = ""
 
     def command(self, stack: Stack, verb: Verb, seen: str = "") -> str:
-        """Return a command for the same cases; without `seen`, a dry run."""
+        """Return a command for the same cases. Without `seen`, it is a dry run."""
         reason = None if verb.is_on_proposals else self.reason or REASON
         options = {**self.which.options, "reason": reason, "seen": seen or None}
         return stack.command(f"limbo {verb}", self.decision, **options)
@@ -59,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Item:
-    """A case. `unfit`: why the decision does not fit, else None."""
+    """A case. `unfit`: why the decision does not fit the case."""
 
     state: SettlementState
     case: Case

@@ -23,7 +23,7 @@ from settle.output.printable import printable
 
 
 class _Answers(Console):
-    """Standard output that raises at a closed pipe, where Rich would end the program."""
+    """Standard output. It raises OSError at a closed pipe, where Rich would end the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -51,9 +51,9 @@ def escape_unknown() -> None:
 
 
 def is_written(show: Callable[[], None]) -> bool:
-    """Run `show`; return False if the output cannot be written.
+    """Run `show`. Return False if the output cannot be written.
 
-    Later output goes to the null device, or Python would fail at its exit.
+    Later output then goes to the null device: otherwise Python would fail at its exit.
     """
     try:
         show()
@@ -67,7 +67,7 @@ def is_written(show: Callable[[], None]) -> bool:
 
 @contextmanager
 def counted(done: Sequence[object], total: int, what: str) -> Iterator[None]:
-    """Print how many are done if anything stops the block, even Ctrl-C."""
+    """If anything stops the block, even Ctrl-C, print how many are done."""
     try:
         yield
     except BaseException:
@@ -84,7 +84,7 @@ def note(text: str) -> None:
 
 
 def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
-    """Name unreadable rows; if any, end the command as failed."""
+    """Name unreadable rows. If there are any, end the command as failed."""
     unreadable = [one["unreadable"] for one in lines if "unreadable" in one]
     for told in unreadable:
         note(f"settle: cannot be read: {told}; see `settle reconcile`")
@@ -93,14 +93,13 @@ def name_unreadable(lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print on one line, flushed at once for a pipe's reader."""
     print(json.dumps(value).replace("\x7f", "\\u007f"), flush=True)
 
 
 def or_json(
     show: Callable[Concatenate[_Told, _More], None],
 ) -> Callable[Concatenate[_Told, bool, _More], None]:
-    """Return a printer that prints JSON if its second argument is true, else calls `show`."""
+    """Return a printer. It prints JSON if its second argument is true. Otherwise it calls `show`."""
 
     @wraps(show)
     def either(told: _Told, as_json: bool, /, *more: _More.args, **named: _More.kwargs) -> None:
@@ -124,9 +123,9 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """Print a table, with the columns `right` flush right, for amounts.
+    """Print a table. The columns `right`, for amounts, are flush right.
 
-    On a narrow terminal a row takes several lines with named values. A file or pipe gets whole lines.
+    On a narrow terminal, a row takes several lines with named values. A file or pipe gets whole lines.
     """
     names = {column: column.replace("_", " ") for column in columns}
     rows = [{column: cell(line[column]) for column in columns} for line in lines]
@@ -156,7 +155,6 @@ def _print_packed(row: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _width() -> float:
-    """Return the width of the terminal or COLUMNS; infinite for a file or pipe."""
     return out.width if out.is_terminal or "COLUMNS" in os.environ else float("inf")
 
 

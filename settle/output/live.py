@@ -16,7 +16,7 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _BEHIND_SECONDS = 120
-"""Recovery runs each minute."""
+"""Recovery is late after this time: it runs each minute."""
 
 _CLOSED = "CLOSED"
 
@@ -40,7 +40,7 @@ def event(told: dict[str, Any]) -> None:
 
 
 def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """Print snapshots in place on a terminal, else one after the other.
+    """Print snapshots: in place on a terminal, otherwise one after the other.
 
     After a failed read, a terminal shows the last good snapshot with the error.
     """
@@ -59,7 +59,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
-    """Lay out `snapshot`; if it has an error, lay out `seen` with the error below."""
+    """Lay out `snapshot`. If it has an error, lay out `seen` with the error below."""
     if not snapshot["error"]:
         return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)
@@ -117,9 +117,9 @@ def _lines(
 
 
 def _for_a_person(line: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """Shorten a line for a terminal: ages, and the last step.
+    """Shorten a line for a terminal: ages, and only the last step.
 
-    Steps commit in order: the last implies the others.
+    Steps commit in order, so the last step implies the others.
     """
     shown = {name: _when(value, at) if name in _INSTANTS else value for name, value in line.items()}
     review = f" (in review, until {shown['deadline_at']})" if line.get("in_review") else ""

@@ -26,7 +26,7 @@ Count = Callable[[str, int], None]
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show activities: a spinner on a terminal, else a line per change."""
+    """Show activities: as a spinner on a terminal, otherwise as a line per change."""
     began = time.monotonic()
 
     def line(text: str) -> None:
@@ -43,9 +43,9 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(estimates: Mapping[str, int]) -> Iterator[Count]:
-    """Show counts: a bar on a terminal, else a line each ten seconds.
+    """Show counts: as a bar on a terminal, otherwise as a line each ten seconds.
 
-    `estimates` may be incomplete or wrong, and end no bar early.
+    `estimates` may be incomplete or wrong. A wrong estimate ends no bar early.
     """
     if not err.is_terminal:
         yield _lines(estimates)
@@ -74,7 +74,7 @@ class _Pace(ProgressColumn):
 
 
 def paced(done: int, seconds: float, total: int | None) -> str:
-    """Return "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
+    """Return a text such as "12,000 of some 52,000, 4,000/s, some 0:00:10 left"."""
     pace = done / seconds if seconds else 0
     of = f" of some {total:,}" if total and total > done else ""
     left = f", some {timedelta(seconds=round((total - done) / pace))} left" if of and total and pace else ""

@@ -1,4 +1,4 @@
-"""CSV (RFC 4180): unchanged for programs, or without formulas for a spreadsheet."""
+"""CSV (RFC 4180). Programs get the texts unchanged; a spreadsheet gets no formulas."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from settle.output.console import out
 from settle.output.printable import printable
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters that a spreadsheet takes for a formula, even in the wide form."""
+"""First characters that a spreadsheet takes for a formula, in the normal or the wide form."""
 
 
 def text(
@@ -20,10 +20,10 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return a line with the field names, then the `lines`.
+    """Return a line with the field names, then the `lines`. Spaces join the elements of a list.
 
-    If `guarded`, `'` precedes a cell that looks like a formula, except in `numbers`: our own fields, which
-    may be negative. Spaces join list elements.
+    If `guarded`, a cell that looks like a formula gets a leading `'`. The fields in `numbers` get none: they
+    may be negative.
     """
     written = io.StringIO()
     rows = csv.writer(written)
@@ -41,7 +41,7 @@ def show(
     *,
     guarded: bool,
 ) -> None:
-    """Print the field names, then pages as they are read."""
+    """Print the field names. Then print each page as soon as it is read."""
     out.file.write(text((), fields))
     for page in pages:
         out.file.write(text(page, fields, numbers, guarded=guarded, head=False))

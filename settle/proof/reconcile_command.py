@@ -35,12 +35,13 @@ def reconcile(
     segments: Segments = 1,
     signatures: Signatures = True,
 ) -> None:
-    """Prove from the rows alone that no money was lost or made; exit 1 and name the row otherwise.
+    """Prove from the rows alone that no money was lost or made. Exit code 1: a named row is at fault.
 
-    Reads the whole table. UNPROVEN, with exit 1, too: the table moved, throttled, or has rows of a newer
+    Reads the whole table. UNPROVEN also has exit code 1: the table moved, throttled, or has rows of a newer
     version.
-    Only a sealed journal reveals some faults, such as a settlement deleted with all its rows, and only the
-    bank's statement that money came and went as booked.
+
+    Only a sealed journal reveals some faults, such as a settlement deleted with all its rows. Only the bank's
+    statement shows that money came and went as booked.
 
     Example: settle reconcile --stack settlement-prod --against stack --json
     """

@@ -1,4 +1,4 @@
-"""Reconciliation by several processes: each reads a segment, and one judges.
+"""Reconciliation by several processes. Each reads a segment, and one judges.
 
     process 1: its part of the table ──▶ its spool ──▶ sorted ─┐
     process 2: its part of the table ──▶ its spool ──▶ sorted ─┼──▶ judged here
@@ -29,7 +29,7 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts sent on request: limits the memory for each kind."""
+"""Facts sent on request. The number limits the memory for each kind."""
 
 END_SECONDS = 5
 """Time for a process to end before it is killed."""
@@ -91,7 +91,6 @@ class Reader:
         self.process.join()
 
     def receive(self) -> Any:
-        """Return a message. Raises CommandFailed if the process has failed or died."""
         name = f"segment {self.part.number + 1} of {self.part.of}"
         try:
             message = self.connection.recv()
@@ -133,7 +132,7 @@ def _await(readers: Sequence[Reader], watch: Watch) -> None:
 
 
 def read(connection: Connection, place: Place, part: Part, stage: Stage) -> None:
-    """Read the segment, in its process; report findings, and send facts on request."""
+    """Read the segment in this process. Report findings, and send facts on request."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(*_COMMAND_ENDED):
         try:

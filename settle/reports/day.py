@@ -89,7 +89,6 @@ def _claimed(stack: Stack, first: str, end: str) -> Iterable[Row]:
 
 
 def _hour(row: Row) -> int:
-    """Return the claim's hour; 0 if malformed."""
     text = str(row["claimed_at"])[11:13]
     return int(text) if text.isascii() and text.isdigit() and int(text) < 24 else 0
 

@@ -6,7 +6,7 @@
 
 Step Functions' history is incomplete: Express keeps none, and Standard's ends after 90 days. So a walk has
 commits, recorded refusals, and the states that the definitions force between them. Retries, replays and
-takeovers leave no trace here: `owner_epoch` counts the takeovers.
+takeovers leave no trace here. Only `owner_epoch` counts the takeovers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,10 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """A state on the path. `proof`: the attribute, or evidence's step, that shows the visit."""
+    """A state on the path.
+
+    `proof` shows the visit. It is an attribute of the row, or the step of the evidence.
+    """
 
     state: str
     mark: Mark = Mark.PASSED
@@ -48,7 +51,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Walk:
-    """Consecutive states of one machine; `begun_by` names the trigger."""
+    """Consecutive states of one machine. `begun_by` names the trigger."""
 
     machine: str
     begun_by: str
@@ -162,7 +165,6 @@ def _is_case(row: Row) -> bool:
 
 
 def _reversing(stuck: str | None, due: list[Step]) -> str:
-    """Return the machine's state of the reversal `stuck`, else of the first step in `due`."""
     named = next((step for step in REVERSIBLE if step.reversal == stuck), None)
     return REVERSING[named or next(iter(due), Step.HOLD)]
 

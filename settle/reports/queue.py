@@ -28,13 +28,13 @@ from settlement.core.store import batch
 from settlement.orders.approval import VALID_FOR
 
 LINES_MAX = 1_000
-"""Most cases, and most settlements in flight, on a page."""
+"""Maximum cases on a page, and maximum settlements in flight."""
 
 AGES = ((60, "1m"), (300, "5m"), (900, "15m"), (3_600, "1h"), (14_400, "4h"), (86_400, "1d"), (604_800, "7d"))
-"""Upper ends of a sparkline's bars, in seconds; an eighth bar has older lines."""
+"""Upper ends of a sparkline's bars, in seconds. An eighth bar has older lines."""
 
 PROOF_SINCE = timedelta(days=3)
-"""Search window for the last proof: a stage runs one at least daily."""
+"""Search window for the last proof. A stage runs a proof at least daily."""
 
 _PROOF_PERIOD_SECONDS = 300
 _PROOF = ("ReconciledRows", "ReconcileFaults", "ReconcileUnproven")
@@ -68,7 +68,6 @@ def describe(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _next(stack: Stack, line: dict[str, Any], at: str) -> str:
-    """Return the command `recover` after the deadline, except in review; else `status`."""
     is_late = not line["in_review"] and (line["deadline_at"] or at) < at
     return stack.command("recover" if is_late else "status", line["key"])
 
@@ -94,7 +93,7 @@ def _at_risk(cases: Iterable[dict[str, Any]]) -> list[str]:
 def _proposals(
     stack: Stack, stuck: Iterable[SettlementState], at: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the proposals that wait for another person, by expiry, and unreadable rows.
+    """Return the proposals that wait for another person, by expiry. Also return unreadable rows.
 
     Proposals on LIMBO come from the cases, others from recent orders.
     """

@@ -1,6 +1,6 @@
 """A settlement's rows without personal data, for a report that leaves the company.
 
-An allow-list: a new attribute stays hidden until listed.
+It works by lists of allowed attributes, so a new attribute stays hidden.
 """
 
 from typing import Any
@@ -36,10 +36,10 @@ SHOWN = frozenset(
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
 )
-"""Attributes that contain no person, reason or name from the provider."""
+"""Attributes without a person, a reason or a name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
-"""ARNs, separated by spaces. Their account and role stay."""
+"""Attributes with ARNs, separated by spaces. Only the ARNs' account and role are shown."""
 
 
 def redacted(row: Row) -> Row:

@@ -19,7 +19,7 @@ from settlement.core.policy import outcome
 from settlement.proof import journal
 
 LOOKS_MAX = 5
-"""Reads of a settlement that changes while it is read."""
+"""Maximum reads of a settlement that changes while it is read."""
 
 _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
 

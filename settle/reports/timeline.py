@@ -58,7 +58,7 @@ _BY_NOW = {
 
 @dataclass(frozen=True)
 class Moment:
-    """An event. `after`: the time since the previous event; `gap`: the reason for that time."""
+    """An event. `after` is the time since the previous event. `gap` explains that time."""
 
     at: str
     kind: str
@@ -128,7 +128,7 @@ def _following(told: Sequence[Moment], at: str, kind: str, what: str, gap: str) 
 
 
 def duration(seconds: float) -> str:
-    """Return two units, or milliseconds below a second; negative after clock skew."""
+    """Return two units, or milliseconds below a second. It is negative after clock skew."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)} ms"
     return span(int(seconds)) if seconds > 0 else f"-{span(int(-seconds))}"

@@ -29,10 +29,10 @@ def plan(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tasks before the stage may settle on a restored table; exit 1 unless ready.
+    """List the tasks before the stage may settle on a restored table. Exit code 1: some are left.
 
-    It names the payments since the restored instant from the sealed journal, the settlements that would
-    resume automatically, and the table's faults. It proves the table's books, and writes nothing.
+    It names the table's faults and the settlements that would resume automatically. From the sealed journal,
+    it names the payments since the restored instant. It proves the table's books, and writes nothing.
 
     Example: settle restore plan --table settlement-prod-restored --stack settlement-prod
     """

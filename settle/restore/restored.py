@@ -19,10 +19,10 @@ from settlement.proof import pages
 def plan(
     stack: Stack, table: str, source: str, at: datetime | None, now: datetime, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Describe what a restored table lacks; write nothing.
+    """Describe what a restored table lacks. Writes nothing.
 
-    Rows put since the restored instant come from the sealed journal `source`. `at` gives the instant if AWS
-    does not know it. Raises CommandFailed without an instant, and for an unreadable journal.
+    The sealed journal `source` has the rows put since the restored instant. `at` gives the instant if AWS
+    does not know it. Raises CommandFailed without an instant, or for an unreadable journal.
     """
     target = replace(stack, outputs=Outputs(stack.outputs | {"TableName": table}))
     described = restored_settings.describe(target)

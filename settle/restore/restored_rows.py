@@ -20,8 +20,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts the rows whose sealed copy, signed again, has the sealed digest. Other copies lack texts
-    that a locked object must not hold.
+    `proven` counts rows whose sealed copy, signed again, has the sealed digest. Other copies lack texts: a
+    locked object must not hold these.
     """
 
     key: str
@@ -36,7 +36,7 @@ class Lacking:
 
 
 class Missing(NamedTuple):
-    """Missing rows by key; rows that differ from their sealed copy; the latest sealed time."""
+    """Missing rows by key, rows that differ from their sealed copy, and the latest sealed time."""
 
     lacking: list[Lacking]
     changed: list[str]
@@ -44,7 +44,7 @@ class Missing(NamedTuple):
 
 
 def missing(target: Stack, source: str, instant: datetime, now: datetime) -> Missing:
-    """Compare a restored table with the rows sealed since `instant`, which are held in memory.
+    """Compare a restored table with the rows sealed since `instant`. These are held in memory.
 
     Raises CommandFailed for an unreadable or changed object.
     """
@@ -100,9 +100,9 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Return whether a row's copy, signed with a stage's key, has the sealed digest.
+    """Return whether a row's copy, signed with one of the stage's keys, has the sealed digest.
 
-    Always False for settlements and accounts, which have changed since.
+    False for settlements and accounts: they have changed since.
     """
     row = image["row"]
     if not row["pk"].startswith(lines.IMMUTABLE):

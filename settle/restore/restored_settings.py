@@ -51,7 +51,7 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
     """Return a fault if the tables' keys differ: roles may use only the stack's key.
 
-    Empty if the stack's table is lost.
+    If the stack's own table is lost, return none.
     """
     try:
         own = describe(stack)
@@ -62,7 +62,7 @@ def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _asked(call: Callable[[], Any]) -> dict[str, Any]:
-    """Return a call's answer, or its `error`: an unknown setting is a fault."""
+    """Return a call's answer, or its `error`. An unknown setting counts as a fault."""
     try:
         answer: dict[str, Any] = call()
     except ClientError as error:

@@ -8,7 +8,7 @@ from settlement.core.model.stored import MalformedRow, sound
 Line = dict[str, Any]
 
 UNREADABLE = "unreadable"
-"""The reason's field, which only an unreadable row's line has."""
+"""The field of the reason. Only an unreadable row's line has it."""
 
 
 def line(fields: Sequence[str], row: Row, reason: str, **known: Any) -> Line:

@@ -13,7 +13,7 @@ RUNNING = "RUNNING"
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
     """Describe the owner, executions, deadline, recovery's next check, and activity.
 
-    Does not call Step Functions for a finished settlement.
+    For a finished settlement, Step Functions is not called.
     """
     is_finished = state.status in FINISHED
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -29,10 +29,10 @@ def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
 
 
 def _executions(stack: Stack, state: SettlementState) -> list[dict[str, str | None]]:
-    """Return the owner's execution and, in LIMBO, the execution that waits for a decision.
+    """Return the owner's execution. In LIMBO, also return the execution that waits for a decision.
 
-    A reversal's owner runs on the compensating machine. Any other owner is Standard if Step Functions knows
-    its name, else Express.
+    A reversal's owner runs on the compensating machine. Another owner runs on Standard if Step Functions
+    knows its name, and otherwise on Express.
     """
     is_reversal = state.is_expired or state.status in (Status.COMPENSATING, Status.LIMBO)
     machine = stack.outputs.get("CompensationArn" if is_reversal else "SettlementStandardArn")

@@ -10,7 +10,7 @@ def explain(
     error: Annotated[str, typer.Argument(help="An error's name, as in `failure` or a log line.")],
     as_json: AsJson = False,
 ) -> None:
-    """Explain an error: its meaning, who acts, how, and the page. It needs no stack.
+    """Explain an error: its meaning, who acts and how, and the page about it. It needs no stack.
 
     Example: settle explain InsufficientFunds
     """

@@ -7,7 +7,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import FINISHED, Status
 
 FOLLOW_SECONDS_MAX = 120
-"""Reversals in trouble retry for minutes."""
+"""Longest wait for an end. Reversals in trouble retry for minutes."""
 
 _POLL_SECONDS = 0.25
 
@@ -18,7 +18,6 @@ def follow(
     is_done: Callable[[SettlementState], bool],
     seconds_max: float | None = None,
 ) -> SettlementState:
-    """Poll until `is_done` or out of time; return the last state."""
     seconds = FOLLOW_SECONDS_MAX if seconds_max is None else seconds_max
     give_up_at = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""Lists of settlements, from raw rows, so malformed rows are included."""
+"""Lists of settlements. They come from raw rows, so they include malformed ones."""
 
 import heapq
 from collections.abc import Sequence
@@ -26,13 +26,12 @@ CLAIMED: tuple[str, ...] = (*_PROGRESS, "claimed_at", "finished_at")
 
 
 def in_flight(stack: Stack, limit: int) -> Found:
-    """Return settlements in flight, by the time of recovery's next check."""
     shards = [keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS)]
     return listed(stack, shards, {*FINISHED, Status.LIMBO}, limit)
 
 
 def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
-    """Return settlements claimed since an instant, oldest first. Scans the whole table, without an index."""
+    """Return settlements claimed since an instant, oldest first. Scans the whole table."""
     found = pages.scan(
         stack.store,
         FilterExpression="sk = :settlement AND claimed_at >= :since",
@@ -46,9 +45,9 @@ def claimed_since(stack: Stack, since: datetime, limit: int) -> Found:
 
 
 def changed_since(stack: Stack, since: datetime) -> list[str]:
-    """Return keys of settlements changed since an instant. Scans the whole table, without an index.
+    """Return keys of settlements changed since an instant. Scans the whole table.
 
-    Includes every settlement with a partial reversal, as rows lack its time.
+    Rows lack the time of a reversal in part, so every settlement with one is included.
     """
     found = pages.scan(
         stack.store,
@@ -75,7 +74,7 @@ _EMPTY: Line = {"steps": [], "in_review": False}
 
 
 def describe_in_flight(stack: Stack, row: Row) -> Line:
-    """Describe a settlement in flight. `since`: the last start's time; while in review, the claim's."""
+    """Describe a settlement in flight. `since` is the last start's time; in review, the claim's."""
     row, unreadable = _sound(stack, row)
     in_review, claimed_at = "review" in row, row.get("claimed_at")
     return {
@@ -98,7 +97,6 @@ def _sound(stack: Stack, row: Row) -> tuple[Row, Line]:
 
 
 def behind_seconds(lines: Sequence[dict[str, Any]], at: datetime) -> int:
-    """Return how many seconds recovery is late for the settlement due first."""
     due = min((one["recover_at"] for one in lines if one["recover_at"]), default=None)
     return max(0, int(seconds_since(due, at) or 0))
 

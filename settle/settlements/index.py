@@ -28,7 +28,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows, whether more exist, and unreadable rows' keys with reasons."""
+    """Rows. `more`: there are others. `unreadable`: keys of unreadable rows, with reasons."""
 
     rows: list[Row]
     more: bool
@@ -38,7 +38,7 @@ class Found:
 def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit: int | None) -> Found:
     """Return the first `limit` settlements, or all, that the index lists in `partitions`, by sort key.
 
-    Omits settlements with a status in `left`: the index may lag behind rows.
+    The index may lag behind rows. So settlements with a status in `left` are omitted.
     """
     enough = sys.maxsize if limit is None else limit + 1
     client, found, aside = stack.client("dynamodb"), list[Row](), list[tuple[Row, str]]()
@@ -75,9 +75,9 @@ def _entries(
 
 
 def _once_each(keys: Iterator[Row]) -> Iterator[Row]:
-    """Drop repeated keys, which DynamoDB refuses in one call.
+    """Drop repeated keys: DynamoDB refuses them in one call.
 
-    A row that moves is listed twice.
+    The index lists a row twice while the row moves.
     """
     seen = set()
     for key in keys:

@@ -31,7 +31,7 @@ def list_settlements(
 ) -> None:
     """List settlements: in flight, in LIMBO, or claimed since some time.
 
-    Exit code 1: unreadable rows, which it names.
+    Exit code 1: rows are unreadable. They are named.
 
     Example: settle list --in-flight --limit 20 --stack settlement-prod
     """

@@ -7,7 +7,8 @@ from settle.output import console
 def recover(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
     """Continue a stalled settlement now; recovery's schedule does it within minutes. Safe to repeat.
 
-    A settlement is stalled if it is in flight, and no execution runs it.
+    A settlement is stalled if it is in flight and no execution runs it.
+
     Exit code 0: a new execution continues it. 7: it has an execution, or is in review.
 
     Example: settle recover order-2026-000101 --stack settlement-prod

@@ -14,9 +14,9 @@ NOTHING = "none"
 
 
 def recover(stack: Stack, key: str) -> tuple[dict[str, Any], str | None]:
-    """Recover a settlement; return the action and new status, and the reason for no action.
+    """Recover a settlement. Return the action and new status, and the reason for no action.
 
-    Safe to repeat: nothing starts while a reversal runs, and a second execution of a payment does no harm.
+    Safe to repeat: nothing starts while a reversal runs, and a payment's second execution does no harm.
     """
     state = state_of(stack, key)
     done = (

@@ -64,7 +64,7 @@ def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -
 
 
 def key_of(request: str) -> str:
-    """Return the request's key; "refused" if the machine will refuse it.
+    """Return the request's key, or "refused" if the machine will refuse the request.
 
     Raises CommandFailed for malformed JSON or excessive size.
     """

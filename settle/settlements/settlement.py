@@ -23,7 +23,7 @@ _EVIDENCE = ("step", "posted_at")
 _ENTRY = (*_EVIDENCE, "debit", "credit", "amount")
 
 _DECISIVE = {"SETTLED": (Step.RELEASE, Step.FEE), "COMPENSATED": (Step.HOLD, Step.HOLD.reversal)}
-"""Steps that prove a status. After a write-off or partial reversal, every entry that moved money counts."""
+"""Steps that prove a status. After a write-off or reversal in part, all entries that moved money prove it."""
 
 _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
@@ -41,7 +41,7 @@ def state_of(stack: Stack, key: str) -> SettlementState:
 
 
 def entries_of(stack: Stack, row: Row) -> list[Row]:
-    """Return entries and evidence, oldest first; an entry and evidence of one step are merged.
+    """Return entries and evidence, oldest first. An entry and evidence of one step are merged.
 
     Expired entries are rebuilt from the settlement's row. Raises MalformedRow.
     """
@@ -106,7 +106,6 @@ def _review(state: SettlementState) -> dict[str, str | None] | None:
 
 
 def lines_of(stack: Stack, state: SettlementState, entries: list[Row]) -> list[dict[str, str]]:
-    """Return a line per entry: the money moved, and the escrow afterwards."""
     exponent, key, held = state.settlement.exponent(stack.config), state.key, 0
     lines = []
     for entry in entries:

@@ -26,7 +26,7 @@ _PARTS = ("in_flight", "limbo", "circuit")
 
 
 def snapshots(stack: Stack, every_seconds: int) -> Iterator[dict[str, Any]]:
-    """Yield snapshots forever; after a failed read, only the error."""
+    """Yield snapshots for ever. After a failed read, a snapshot has only the error."""
     while True:
         at = instants.now()
         try:
@@ -91,7 +91,6 @@ def _limbo(stack: Stack) -> dict[str, Any]:
 
 
 def _is_overdue(row: Row, at: str) -> bool:
-    """Return whether the deadline has passed without a release."""
     released = Step.RELEASE.slot in row
     return row.get("status") == Status.PROCESSING and not released and str(row.get("deadline_at", "")) <= at
 

@@ -43,9 +43,9 @@ class Ended:
 
 
 def start(stack: Stack, machine: Machine, request: str) -> Ended:
-    """Run a request and wait for its end. Raises CommandFailed.
+    """Run a request, and wait for its end. Raises CommandFailed.
 
-    Each execution gets a new name: the settlement's row shows whether the key was used, and outlives Step
+    Each execution gets a new name. The settlement's row shows whether the key was used, and outlives Step
     Functions' memory of names.
     """
     key = key_of(request)
@@ -65,10 +65,7 @@ def start(stack: Stack, machine: Machine, request: str) -> Ended:
 
 
 def send(stack: Stack, request: str) -> str:
-    """Send a request to the start queue; return its key.
-
-    Safe to repeat after CommandFailed.
-    """
+    """Send a request to the start queue. Return its key. Safe to repeat after CommandFailed."""
     key = key_of(request)
     try:
         stack.client("sqs").send_message(QueueUrl=stack.outputs["StartQueueUrl"], MessageBody=request)
@@ -99,7 +96,7 @@ def _run(stack: Stack, machine: Machine, request: str, name: str) -> Any:
 
 
 def _await(stack: Stack, arn: str, key: str) -> Any:
-    """Wait for the end, or LIMBO, where an execution waits without limit."""
+    """Wait for the execution's end or LIMBO. In LIMBO, an execution waits without limit."""
     client, give_up_at = stack.client("stepfunctions"), time.monotonic() + STANDARD_SECONDS_MAX
     while True:
         execution = client.describe_execution(executionArn=arn)

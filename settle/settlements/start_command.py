@@ -12,7 +12,6 @@ from settle.settlements.request_file import labelled, read_requests
 
 
 def _members(given: list[str] | None) -> list[str]:
-    """Check the names. Raises CommandFailed for a malformed or repeated name."""
     names = [one.partition("=")[0] for one in given or ()]
     for one, name in zip(given or (), names, strict=True):
         if "=" not in one or not name:
@@ -49,6 +48,7 @@ def start(
     """Settle a file's requests, one after the other, and wait for each.
 
     Checks that every line is JSON before it sends the first.
+
     The exit code is the gravest answer's. 7: still in flight, as with --queue; wait with `settle wait KEY` or
     `settle events tail --key KEY`.
 

@@ -15,9 +15,9 @@ def wait(
     stack: StackName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Wait until a settlement is finished or in LIMBO, then show it as `settle status` does.
+    """Wait until a settlement is finished or in LIMBO. Then show it as `settle status` does.
 
-    Exit codes are as for `settle status`; 7: still in flight after the time-out; 3, at once: no request has
+    Exit codes are as for `settle status`. 7: still in flight after the time-out. 3, at once: no request has
     claimed the key.
 
     Example: settle wait order-2026-000101 --timeout 60 --json

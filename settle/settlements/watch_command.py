@@ -14,7 +14,7 @@ def watch(
 ) -> None:
     """Watch settlements in flight, overdue and in LIMBO, and the KYC provider's circuit.
 
-    Ends with Ctrl-C. Shows a failed look, and continues.
+    Ends with Ctrl-C. A failed look is shown, and the watch continues.
 
     Example: settle watch --stack settlement-prod
     """

@@ -25,7 +25,7 @@ _REFUSALS: dict[str, type[SettlementClientError]] = {
 
 
 def cancel(url: str, session: boto3.Session, request: Request, seen: int | None) -> Reading:
-    """Cancel as `Client.cancel` does. Raises Refused, NotFound, or Unknown: then call again."""
+    """Cancel as `Client.cancel` does. Raises Refused or NotFound. Raises Unknown: call again."""
     headers = {"Content-Type": "application/json"}
     if seen is not None:
         headers["If-Match"] = f'"{seen}"'
@@ -41,11 +41,11 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether the stack refuses the same call again: False for 429, and from 500."""
+    """Return whether a second try would be refused, too. False for 429 and from 500."""
     return status != 429 and status < 500
 
 
 def refusal(key: str, answer: Answer) -> SettlementClientError:
-    """Return the error that an answer names. An answer without a known error is not from the stack."""
+    """Return the error that an answer names. Without a known error, the answer is not from the stack."""
     named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
     return next(named, SettlementClientError)(f"{key}: {answer.status} {answer.text[:500]}")

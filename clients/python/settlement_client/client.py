@@ -15,9 +15,8 @@ from settlement_client.request import Request
 class Client:
     """A stack's client. Each method needs one of the constructor's addresses.
 
-    Use one client per thread, as boto3 requires one session per thread.
-
-    `session` has the credentials and the region, by default those of the environment.
+    Use one client per thread: boto3 requires one session per thread. `session` has the credentials and the
+    region. Without it, they come from the environment.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class Client:
 
     @classmethod
     def of_stack(cls, name: str, session: boto3.Session | None = None) -> "Client":
-        """Return a deployed stack's client, with the addresses from its CloudFormation outputs.
+        """Return a deployed stack's client. Its CloudFormation outputs have the addresses.
 
         `name` is `settlement-prod`, or `STACK/SAGA` for a saga in your own CDK app.
         """
@@ -57,62 +56,62 @@ class Client:
         )
 
     def start(self, request: Request, *, wait: int = 0, seconds: float = 60) -> Reading | None:
-        """Start a payment over HTTP; return its reading, or None if it is claimed and in flight: then `wait`.
+        """Start a payment over HTTP. Return its reading. None: it is claimed and in flight, so `wait` for it.
 
-        `wait` is how long one call may wait for the end, 1 to 20 s. A lost answer, 429, or a status from 500
-        repeats the same request for `seconds`; 0 means one try. Raises Refused: nothing was written. Raises
-        Unknown: call again with the same request.
+        `wait` is how long one call may wait for the end, 1 to 20 s. The same request is repeated for
+        `seconds` after a lost answer, 429 or a status from 500. 0 means one try. Raises Refused: nothing was
+        written. Raises Unknown: call again with the same request.
         """
         return posting.start(self._address("api_url").rstrip("/"), self._session, request, wait, seconds)
 
     def start_express(self, request: Request) -> Outcome:
-        """Settle a payment by the Express workflow and return its outcome, after 300 s at most.
+        """Settle a payment by the Express workflow, in at most 300 s. Return its outcome.
 
         Raises Refused: nothing was written. Raises Unknown: call again with the same request.
         """
         return starting.start_express(self._patient, self._address("express_arn"), request)
 
     def start_standard(self, request: Request) -> str:
-        """Start a Standard workflow and return its execution's ARN; then `wait` for its end.
+        """Start a Standard workflow. Return its execution's ARN, then `wait` for its end.
 
-        Raises Unknown: call again with the same request. The execution, not this call, reports a refused
-        request.
+        Raises Unknown: call again with the same request. A refused request raises nothing here: the execution
+        reports it.
         """
         return starting.start_standard(self._prompt, self._address("standard_arn"), request)
 
     def send(self, request: Request) -> None:
-        """Send a request to the start queue; then `wait` for its end.
+        """Send a request to the start queue, then `wait` for its end.
 
         Raises Unknown: send the same request again. Refused messages go to the stack's dead-letter queue.
         """
         starting.send(self._sqs, self._address("queue_url"), request)
 
     def status(self, key: str) -> Reading:
-        """Return a settlement's reading now, from the readers' API. Raises NotFound, or Unavailable."""
+        """Return a settlement's current reading, from the readers' API. Raises NotFound or Unavailable."""
         return self._readers.status(key)
 
     def wait(self, key: str, seconds: float, after: int | None = None) -> Reading:
-        """Return a reading with a sequence above `after`; without `after`, with a status final or LIMBO.
+        """Return a reading with a sequence above `after`. Without `after`, wait for a final status or LIMBO.
 
-        After `seconds`, return the current reading: check its status. Raises NotFound if the key is not
-        claimed by then. Raises Unavailable if the last call had no answer.
+        After `seconds`, return the current reading, so check its status. Raises NotFound if the key is still
+        unclaimed. Raises Unavailable if the last call had no answer.
         """
         return self._readers.wait(key, seconds, after)
 
     def journal(self, since: datetime | None = None, *, cursor: str | None = None) -> Iterator[JournalPage]:
         """Yield the pages of the whole sealed journal, with the entries posted at `since` or later.
 
-        `cursor` comes from the last page that you stored; pass the same `since` with it. An entry may come
+        `cursor` comes from the last page that you stored. Pass the same `since` with it. An entry may come
         twice, with equal content. Raises Unavailable: continue from the previous page's cursor.
         """
         return pages(self._readers, since, cursor)
 
     def cancel(self, request: Request, seen: int | None = None) -> Reading:
-        """Cancel the payment started with `request`, before its hold or in review; return its reading.
+        """Cancel the payment started with `request`, before its hold or in review. Return its reading.
 
         `seen` is the sequence that you read: a payment changed since is not cancelled. Raises NotCancellable
-        if it is too late, SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown: call again with
-        the same request.
+        if it is too late. Raises SequenceChanged, IdempotencyConflict and NotFound. Raises Unknown: call
+        again with the same request.
         """
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 

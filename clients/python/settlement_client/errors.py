@@ -14,15 +14,15 @@ class InvalidRequest(Refused, ValueError):
 
 
 class IdempotencyConflict(Refused):
-    """The key belongs to a payment with other content, which is unchanged."""
+    """The key belongs to a payment with other content. That payment is unchanged."""
 
 
 class NotCancellable(Refused):
-    """It is too late to cancel the payment, which is unchanged. The message says what can be done."""
+    """It is too late to cancel. The payment is unchanged. The message says what can be done."""
 
 
 class SequenceChanged(Refused):
-    """The payment has changed since it was read, and was not cancelled: read it and decide again."""
+    """The payment has changed since you read it, and was not cancelled. Read it and decide again."""
 
 
 class Unknown(SettlementClientError):
@@ -37,7 +37,7 @@ class Unknown(SettlementClientError):
 
 
 class NotFound(SettlementClientError):
-    """The stack has no claim of the key so far; a request may still be on its way."""
+    """The stack has no claim of the key yet. A request may still be on its way."""
 
 
 class Unavailable(SettlementClientError):

@@ -79,7 +79,10 @@ class Fields:
             raise self._wrong(name, str(error)) from None
 
     def one_of(self, name: str, values: type[_Enum]) -> _Enum:
-        """Return a member of an enumeration. An unknown value raises: no program may act on it."""
+        """Return a member of an enumeration.
+
+        Raises MalformedAnswer for an unknown value: no program may act on it.
+        """
         text = self.text(name)
         if text not in [*values]:
             raise self._wrong(name, f"{text[:40]!r} is unknown; it must be one of {', '.join(values)}")

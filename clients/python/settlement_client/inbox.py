@@ -1,4 +1,4 @@
-"""A reader's inbox: each outcome event takes effect once, and never after a newer event."""
+"""A reader's inbox. Each outcome event takes effect once, and never after a newer event."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Arrival(StrEnum):
     """The first event, or the recorded event's successor. Apply it."""
 
     GAP = "gap"
-    """Newer than the successor: events between are late or lost. Apply it: it contains their changes.
+    """A later event: the events between are late or lost. Apply it: it contains their changes.
 
     Call `status` for the settlement's current state.
     """
@@ -58,17 +58,17 @@ class Arrival(StrEnum):
 
 class Store(Protocol):
     def newer(self, key: str, sequence: int) -> bool:
-        """Record a sequence and return True if it is above the recorded sequence.
+        """Record a sequence. Return True if it is above the recorded sequence.
 
-        Do this in one transaction with your own change. Between two separate writes, a reader that dies loses
-        the change or makes it twice.
+        Do this in one transaction with your own change. With two separate writes, a reader that dies in
+        between loses the change or makes it twice.
         """
 
 
 def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
-    """Return the event in an SQS body, an EventBridge event, or a CloudEvent.
+    """Return the event in an SQS body, an EventBridge event or a CloudEvent.
 
-    Raises MalformedAnswer, which names the field: the message will never be an outcome event.
+    Raises MalformedAnswer with the field. Such a message will never be an outcome event.
     """
     message = object_of(body, "event")
     cloud = message if "specversion" in message else object_of(message.get("detail", ""), "event.detail")
@@ -87,16 +87,16 @@ def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
 
 
 class DynamoDbInbox:
-    """A Store in the reader's table: the row `pk` = the key, `sk` = "inbox" has the last sequence."""
+    """A Store in the reader's table. The row (`pk`: the key, `sk`: "inbox") has the last sequence."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table
 
     def newer(self, key: str, sequence: int, effects: Sequence[Mapping[str, Any]] = ()) -> bool:
-        """Record a sequence and your own writes, all or none; return False if the sequence is not newer.
+        """Record a sequence and your own writes, all or none. Return False if the sequence is not newer.
 
         `effects` are items of TransactWriteItems. Raises ClientError if DynamoDB refuses an effect, or if two
-        readers conflict: nothing is written, and the message comes again.
+        readers conflict. Then nothing is written, and the message comes again.
         """
         record = {
             "TableName": self._table,

@@ -25,7 +25,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An unreadable line of a journal object, or the whole object if `line` is None."""
+    """An unreadable line of a journal object. `line` is None if the whole object is unreadable."""
 
     object: str
     line: int | None
@@ -34,9 +34,9 @@ class Skipped:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """Entries, and the cursor after them: store both, to continue from there.
+    """Entries, and the cursor after them. Store both, to continue from there.
 
-    `cursor` is None until something is sealed.
+    `cursor` is None as long as nothing is sealed.
     """
 
     entries: tuple[JournalEntry, ...]
@@ -46,7 +46,7 @@ class JournalPage:
 
     @classmethod
     def from_json(cls, given: str | bytes | Mapping[str, Any]) -> "JournalPage":
-        """Return the page in a JSON text or object. Raises MalformedAnswer, which names the field."""
+        """Return the page in a JSON text or object. Raises MalformedAnswer with the field."""
         told = Fields(object_of(given, "journal"), "journal")
         return cls(
             tuple(_entry(one) for one in told.objects("entries")),
@@ -57,7 +57,7 @@ class JournalPage:
 
 
 def pages(readers: Readers, since: datetime | None, cursor: str | None) -> Iterator[JournalPage]:
-    """Yield the pages that exist now, from `cursor`. Raises Unavailable, InvalidRequest."""
+    """Yield the pages that exist now, from `cursor`. Raises Unavailable and InvalidRequest."""
     if since is not None and since.utcoffset() is None:
         raise InvalidRequest("since: must have a time zone")
     query: dict[str, str] = {}

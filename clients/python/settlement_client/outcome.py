@@ -33,7 +33,7 @@ _NEXT = {
     Status.REJECTED: (Action.NEW_KEY,),
     Status.COMPENSATED: (Action.NEW_KEY, Action.NOTHING),
 }
-"""The actions of a final status; every other status allows only SAME_KEY."""
+"""The actions of a final status. Every other status allows only SAME_KEY."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Outcome:
     claimed_at: datetime
     finished_at: datetime | None
     covered: tuple[str, ...] = ()
-    """Reversed steps paid by the losses account. With `release` among them, the payee keeps the money."""
+    """Reversed steps paid by the losses account. If `release` is among them, the payee keeps the money."""
 
     reversed_in_part: Decimal | None = None
     reference: str | None = None
@@ -84,12 +84,12 @@ class Outcome:
 
     @property
     def is_paid(self) -> bool:
-        """Whether the payment stands: SETTLED, and not wholly returned by partial reversals."""
+        """Whether the payment stands. It is SETTLED, and reversals in part have not returned all of it."""
         return self.status is Status.SETTLED and (self.reversed_in_part or 0) < self.amount - self.fee
 
     @classmethod
     def from_json(cls, given: str | bytes | Mapping[str, Any]) -> "Outcome":
-        """Return the outcome in a JSON text or object. Raises MalformedAnswer, which names the field."""
+        """Return the outcome in a JSON text or object. Raises MalformedAnswer with the field."""
         told = Fields(object_of(given, "outcome"), "outcome")
         status, advice = told.one_of("status", Status), told.inner("next")
         action = advice.one_of("action", Action)

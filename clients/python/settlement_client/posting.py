@@ -13,9 +13,9 @@ from settlement_client.request import Request
 
 
 def start(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Reading | None:
-    """Start a payment; return its outcome, or None if it is claimed and still in flight.
+    """Start a payment. Return its outcome, or None if it is claimed and still in flight.
 
-    Each try sends the same request; the last try comes when the time is over. Raises Refused, or Unknown.
+    Each try sends the same request. The last try comes when the time is over. Raises Refused or Unknown.
     """
     answer = _answered(url, session, request, wait, seconds)
     try:
@@ -27,7 +27,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
     """Return an answer with status 200 or 202.
 
-    AWS's refusal (403) of a try after a lost answer raises Unknown: the lost try may have paid.
+    After a lost answer, AWS may refuse the next try (403). This raises Unknown: the lost try may have paid.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:
@@ -51,7 +51,7 @@ def _answered(url: str, session: boto3.Session, request: Request, wait: int, sec
 
 
 def _call(url: str, request: Request, wait: int) -> AWSRequest:
-    """Return an unsigned call: a signature is for one try."""
+    """Return an unsigned call: each try needs its own signature."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": request.key}
     if wait:
         headers["Prefer"] = f"wait={wait}"

@@ -33,7 +33,10 @@ _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 @dataclass(frozen=True)
 class Reading:
-    """An outcome and its sequence. Each change raises `sequence` by 1; `after=sequence` awaits a change."""
+    """An outcome and its sequence.
+
+    Each change raises `sequence` by 1. Pass it as `after` to wait for a change.
+    """
 
     outcome: Outcome
     sequence: int
@@ -45,7 +48,7 @@ class Readers:
     session: boto3.Session
 
     def status(self, key: str) -> Reading:
-        """Return the current outcome. Raises NotFound, or Unavailable: then ask again."""
+        """Return the current outcome. Raises NotFound. Raises Unavailable: ask again."""
         return self._get(key)
 
     def wait(self, key: str, seconds: float, after: int | None) -> Reading:
@@ -86,7 +89,7 @@ class Readers:
 
 @dataclass(frozen=True)
 class Answer:
-    """The API's status and text, and the outcome's ETag, empty if absent."""
+    """The API's status and text, and the outcome's ETag. A missing ETag is empty."""
 
     status: int
     text: str
@@ -102,7 +105,10 @@ class Answer:
 
 
 def exchange(session: boto3.Session, request: AWSRequest) -> Answer:
-    """Sign a call with the session's credentials and send it once. Raises BotoCoreError without an answer."""
+    """Sign a call with the session's credentials, and send it once.
+
+    Raises BotoCoreError without an answer.
+    """
     credentials, region = session.get_credentials(), session.region_name
     if credentials is None:
         raise NoCredentialsError

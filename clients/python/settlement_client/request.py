@@ -16,7 +16,7 @@ _MEMBER = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _MEMBERS_MAX = 8
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _TEXT = re.compile(rf" *[^ {_UNPRINTABLE}][^{_UNPRINTABLE}]*")
-"""The contract's text, without half surrogate pairs, which UTF-8 cannot encode."""
+"""The contract's text. Half surrogate pairs are excluded: UTF-8 cannot encode them."""
 
 _PATTERNS = {"key": KEY, "payer": _ACCOUNT, "payee": _ACCOUNT, "currency": _CURRENCY}
 _LENGTHS_MAX = {"payer_name": 100, "payee_name": 100, "reference": 64}
@@ -27,7 +27,7 @@ _DEADLINE_SECONDS_MIN, _DEADLINE_SECONDS_MAX = 30, 86_400
 def mint_key(prefix: str) -> str:
     """Return a new idempotency key. Store it with your order before the first try.
 
-    The key is random: a second key for the same payment pays twice.
+    The key is random, so a second key for the same payment pays twice.
     """
     key = f"{prefix}-{secrets.token_hex(8)}"
     if not KEY.fullmatch(key):
@@ -39,7 +39,7 @@ def mint_key(prefix: str) -> str:
 class Request:
     """One payment. Raises InvalidRequest, which names each invalid field.
 
-    Checks only the contract's schema. The stack checks accounts, the currency's decimals, and fees.
+    It checks only the contract's schema. The stack checks accounts, the currency's decimals and fees.
     """
 
     key: str
@@ -103,7 +103,6 @@ def _matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value's JSON form; a Decimal without an exponent."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return dict(value) if isinstance(value, Mapping) else value

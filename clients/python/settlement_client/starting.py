@@ -1,4 +1,4 @@
-"""The three ways to start a settlement: Express and Standard workflows, and the start queue."""
+"""Three ways to start a settlement: the Express workflow, the Standard workflow and the start queue."""
 
 import json
 import secrets
@@ -13,7 +13,7 @@ from settlement_client.outcome import Outcome
 from settlement_client.request import Request
 
 _ONCE = {"total_max_attempts": 1}
-"""No retries by boto3 at a start: the caller decides, with the same key."""
+"""boto3 does not retry a start. The caller decides, with the same key."""
 
 _EXPRESS_SECONDS_MAX = 310
 """Read timeout. An Express execution may take 300 s."""
@@ -36,7 +36,7 @@ def prompt(session: boto3.Session) -> Any:
 
 
 def start_express(step_functions: Any, arn: str, request: Request) -> Outcome:
-    """Settle a payment and return its outcome. Raises Refused, or Unknown: then call again."""
+    """Settle a payment and return its outcome. Raises Refused. Raises Unknown: call again."""
     try:
         answer = step_functions.start_sync_execution(
             stateMachineArn=arn, name=_name(request), input=request.to_json()
@@ -52,7 +52,7 @@ def start_express(step_functions: Any, arn: str, request: Request) -> Outcome:
 
 
 def start_standard(step_functions: Any, arn: str, request: Request) -> str:
-    """Start a settlement and return its execution's ARN. Raises Unknown: then call again."""
+    """Start a settlement and return its execution's ARN. Raises Unknown: call again."""
     try:
         answer = step_functions.start_execution(
             stateMachineArn=arn, name=_name(request), input=request.to_json()
@@ -63,9 +63,9 @@ def start_standard(step_functions: Any, arn: str, request: Request) -> str:
 
 
 def send(sqs: Any, url: str, request: Request) -> None:
-    """Send a request to the start queue. Raises Unknown: then send it again; two messages are one settlement.
+    """Send a request to the start queue. Raises Unknown: send it again. Two messages are one settlement.
 
-    The group makes a standard queue fair: one payer's backlog does not delay others.
+    The message group makes a standard queue fair: one payer's backlog does not delay others.
     """
     try:
         sqs.send_message(QueueUrl=url, MessageBody=request.to_json(), MessageGroupId=request.payer)
@@ -74,7 +74,7 @@ def send(sqs: Any, url: str, request: Request) -> None:
 
 
 def _name(request: Request) -> str:
-    """Return a new execution name. The key, not this name, prevents a second payment."""
+    """Return a new execution name. It does not prevent a second payment; the key does."""
     return f"{request.key}-{secrets.token_hex(4)}"
 
 
@@ -85,7 +85,7 @@ def _own(outcome: Outcome, request: Request) -> Outcome:
 
 
 def _message(cause: str) -> str:
-    """Return the message in an error's cause, which Lambda wraps in JSON."""
+    """Return the message in an error's cause. Lambda wraps it in JSON."""
     try:
         content: Any = json.loads(cause)
         return str(content["errorMessage"])

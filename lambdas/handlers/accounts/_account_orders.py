@@ -9,10 +9,10 @@ from settlement.http.caller import Caller
 
 
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the order on record and the account's state.
+    """Return the recorded order and the account's state.
 
-    Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refusal changes nothing, but
-    keeps the sweep before a close.
+    Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refused order changes nothing,
+    except that a refused close has swept the account.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()
@@ -30,4 +30,4 @@ def carry_out(body: object, caller: Caller) -> dict[str, Any]:
 
 
 ORDERS = dict.fromkeys(map(str, OrderKind), (carry_out, "order"))
-"""Each body repeats the route as `order`."""
+"""Orders by route. Each body repeats its route as `order`."""

@@ -1,4 +1,4 @@
-"""Orders on the bank's lines: one person proposes deposits, another person books them."""
+"""Orders on the bank's lines. One person proposes deposits; another person books them."""
 
 from typing import Any
 
@@ -24,9 +24,9 @@ def propose(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def book(body: object, caller: Caller) -> dict[str, Any]:
-    """Book each proposed line that has no order yet. Return the bookings, and the reasons of refusals.
+    """Book each proposed line without an order. Return the bookings, and the reasons of refusals.
 
-    Safe to repeat, by anyone who may approve. Raises InvalidRequest, ProposalRefused, RowDamaged and
+    Anyone who may approve can repeat it safely. Raises InvalidRequest, ProposalRefused, RowDamaged and
     StoreUnavailable.
     """
     key, digest = booking.parse_booking(body)

@@ -1,5 +1,3 @@
-"""Record the bank's statements from a prefix, and match their lines with people's orders."""
-
 from datetime import timedelta
 from typing import Any
 
@@ -17,16 +15,15 @@ RESERVED_MS = 30_000
 """Time left for the last write and the figures."""
 
 RECENT_DAYS = 35
-"""Age after which no line is matched, and an account without a statement is taken as closed."""
+"""Older lines are no longer matched. An account without a statement for this time counts as closed."""
 
 
 @observed("statements")
 def handler(event: Any, context: Any) -> dict[str, int]:
-    """Record each waiting file; once a day, match recent lines with later orders.
+    """Record each waiting file. Once a day, match recent lines with later orders.
 
-    A file is removed from the prefix once all of it is recorded, and a copy kept under its digest. An
-    unreadable file stays, and each run counts it. If time runs out, the next run takes the rest. A file that
-    another run is recording is skipped.
+    A recorded file leaves the prefix; a copy is kept under its digest. An unreadable file stays, and each run
+    counts it. If time runs out, the next run takes the rest. A file that another run records is skipped.
     """
     unreadable = list[str]()
     record = BankRecord(_dependencies.store, _dependencies.config, unreadable.append)
@@ -73,7 +70,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """Return the counts of a file, or None for an unreadable one. Raises inbox.Taken."""
+    """Return the counts of a file, or None for an unreadable file. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:
@@ -89,7 +86,7 @@ def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
 
 
 def _statements(record: BankRecord) -> tuple[int, int]:
-    """The number of faults in recent statements, and of accounts whose due statement is missing."""
+    """Count two faults: contradictions in recent statements, and accounts whose due statement is missing."""
     now = _dependencies.now()
     files = record.files(timestamp(now - timedelta(RECENT_DAYS)), timestamp(now))
     ordered = balances.in_order(one for file in files for one in record.statements(file))

@@ -1,5 +1,3 @@
-"""Copy the sealed journal's new objects into Aurora, on a schedule."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -8,13 +6,13 @@ from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.telemetry import gauge, logger, note, observed
 
 RESERVED_MS = 60_000
-"""Minimum time left to begin an object or wait for the database: a statement may take 45 s."""
+"""Minimum time left to begin an object or to wait for the database. A statement may take 45 s."""
 
 RESUMING_SECONDS = 5
-"""The database resumes for 15 s or more."""
+"""Pause between tries while the database resumes. It takes 15 s or more."""
 
 LINES_MAX = 100
-"""Maximum logged; the metric counts all."""
+"""Maximum faults logged. The metric counts all."""
 
 _progress = Progress()
 
@@ -23,7 +21,7 @@ _progress = Progress()
 def handler(event: Any, context: Any) -> None:
     """Take each object that the books lack, and publish the books' lag.
 
-    The next round retries unreadable and refused objects, and continues after BooksUnavailable or
+    The next round retries unreadable and refused objects. It also continues after BooksUnavailable or
     JournalUnavailable.
     """
 
@@ -43,7 +41,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish the levels, except unknown ones: a 0 would end an alarm."""
+    """Publish the known levels. An unknown level is left out: a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

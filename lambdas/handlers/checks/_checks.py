@@ -1,4 +1,4 @@
-"""The stage's checks, in VerifyKyc: all of them approve before the KYC provider is asked."""
+"""The stage's checks, in VerifyKyc. All must approve before the KYC provider is asked."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -31,11 +31,11 @@ of_stage.installed()  # imports the checks' code with this module
 
 
 def ensure_approved(settlement: Settlement, state: SettlementState, context: Any) -> None:
-    """Return once all checks that the settlement demands have approved.
+    """Return once all demanded checks have approved. A check is asked until its first answer is recorded.
 
-    A check is asked until its first answer is on record. Raises InReview while a check waits, CheckRefused
-    for the first refusal in the stage's order, else CheckUnavailable for a check without a valid answer or
-    that the stage lacks.
+    - Raises InReview while a check waits.
+    - Raises CheckRefused for the first refusal in the stage's order.
+    - Raises CheckUnavailable for a check that gives no valid answer, or that the stage lacks.
     """
     installed = {name: one for name, one in of_stage.installed().items() if name in state.checks}
     if name := waits.waited_for(state):
@@ -68,7 +68,7 @@ def _answers(
     names: Sequence[str],
     context: Any,
 ) -> dict[str, Row | CheckUnavailable | None]:
-    """Ask checks at once. Return each check's evidence, its fault, or None if it waits."""
+    """Ask checks at once. Return each check's evidence or fault. None: the check waits."""
     now, found = _dependencies.now(), dict[str, Row | CheckUnavailable | None]()
     for name in names:
         if name not in installed:
@@ -97,7 +97,7 @@ def _judged(
 
 
 def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
-    """Record the first answer and return its evidence; None if the check waits."""
+    """Record the first answer, and return its evidence. None: the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
@@ -139,7 +139,7 @@ def _ask(settlement: Settlement, asked: Mapping[str, Installed], context: Any) -
 
 
 def _fault(check: Check, error: BaseException) -> CheckUnavailable:
-    """Name only the class: an exception's text may hold anything."""
+    """Name only the error's class: its text may hold anything."""
     logger.warning("check", check=check.name, error=type(error).__name__)
     why = str(error) if isinstance(error, TooLate) else f"fails with {type(error).__name__}"
     return answers.broken(check, why)
@@ -148,8 +148,8 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
 def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], context: Any) -> None:
     """Begin the wait that ends first, and raise InReview.
 
-    If a callback has answered meanwhile, continue with the answer. Recovery's next run expires a wait whose
-    time is over.
+    If a callback has answered meanwhile, continue with its answer. Recovery's next run expires an overdue
+    wait.
     """
     now, store = _dependencies.now(), _dependencies.store
     check = min(checks, key=lambda one: waits.ends_at(one, state))
@@ -171,7 +171,6 @@ def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], c
 
 
 def _end_if_answered(settlement: Settlement, check: Check | None) -> None:
-    """End the wait if another call has recorded the check's answer meanwhile."""
     if check and (found := _on_record(settlement, check.name)):
         now, store = _dependencies.now(), _dependencies.store
         since, config = found["posted_at"], _dependencies.config

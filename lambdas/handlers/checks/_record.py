@@ -16,11 +16,11 @@ TRIES_MAX = 5
 
 
 def record(state: SettlementState, check: Declared, content: dict[str, str], now: datetime) -> Row:
-    """Record a callback's decision or a refusal, unless one is on record.
+    """Record a callback's decision or a refusal, if none is recorded. Return the evidence.
 
-    Return the evidence. The answer ends a wait for this check; a refusal also ends a wait for another check.
-    Evidence and row change in one transaction, so no wait begins after the answer. If a wait begins or ends
-    meanwhile, the transaction is built again. Raises StoreUnavailable after some tries, and StepFenced.
+    The answer ends a wait for this check. A refusal also ends a wait for another check. One transaction
+    writes evidence and row, so no wait begins after the answer. If a wait begins or ends meanwhile, the
+    transaction is built again. Raises StepFenced, and StoreUnavailable after some tries.
     """
     settlement, store, config = state.settlement, _dependencies.store, _dependencies.config
     for _ in range(TRIES_MAX):

@@ -19,7 +19,7 @@ from settlement.core.telemetry import count
 def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim the key for `execution`, or find the earlier claim.
 
-    Raises IdempotencyConflict, and InvalidRequest if a new claim breaks the stage's rules.
+    Raises IdempotencyConflict. Raises InvalidRequest if a new claim breaks the stage's rules.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -31,8 +31,8 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim and hold in one transaction, or find the earlier claim.
 
-    Raises the parties' refusals, which leave the key unclaimed. If the table does not answer, the key alone
-    is claimed, and StoreUnavailable raised: a party's row may be too busy, and recovery resumes the claim.
+    Raises the parties' refusals, which leave the key unclaimed. A party's row may be too busy. If the table
+    does not answer, only the key is claimed and StoreUnavailable is raised. Recovery resumes this claim.
     """
 
     def take(settlement: Settlement, now: datetime) -> SettlementState:
@@ -78,7 +78,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """Return the earlier claim. Raises InvalidRequest without one: the stage's rules bind only new claims."""
+    """Return the earlier claim: the stage's rules bind only new claims. Raises InvalidRequest without one."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

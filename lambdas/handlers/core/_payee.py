@@ -8,23 +8,23 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stored import MalformedRow
 
 REMEMBERED_SECONDS = 60
-"""Time to remember that an account can receive: a busy payee costs no reads. If the account is closed
-meanwhile, the release is refused, and compensation returns the held money.
+"""How long to remember that an account can receive, so a busy payee costs no reads.
+
+An account may be closed meanwhile. Then the release is refused, and compensation returns the held money.
 """
 
 REMEMBERED_MAX = 10_000
-"""Remembered payees at which all are forgotten: about 2 MB."""
+"""At this number, all remembered payees are forgotten: about 2 MB."""
 
 _remembered: dict[tuple[str, str], int] = {}
 """When each (payee, currency) is forgotten, in monotonic seconds."""
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """The payee's refusal of the release, before the hold, or None.
+    """Return the payee's refusal of the release, before the hold.
 
-    The first read is eventually consistent, at half the price. A consistent read confirms a refusal, as the
-    account may be new. A malformed row's error is returned too: the caller raises it unless the settlement
-    already holds.
+    The first read may lag, at half the price. A consistent read confirms a refusal: the account may be new. A
+    malformed row's error is returned, too. The caller raises it if the settlement holds nothing yet.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

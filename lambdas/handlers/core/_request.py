@@ -6,7 +6,7 @@ from settlement.core.telemetry import logger
 
 
 def parse(event: dict[str, Any]) -> Request:
-    """Mint a missing key if the stage allows it. Raises InvalidRequest."""
+    """Parse the request. Mint a missing key if the stage allows it. Raises InvalidRequest."""
     config = _dependencies.config
     raw = with_minted_key(event["settlement"], event["execution_arn"], config)
     if raw is not event["settlement"]:

@@ -1,4 +1,4 @@
-"""Takeover: write the next owner to the row, then start the owner's execution."""
+"""Takeover. It writes the next owner to the row, then starts the owner's execution."""
 
 from contextlib import suppress
 
@@ -16,7 +16,7 @@ from settlement.core.telemetry import count, logger
 STARTS_MAX = 5
 
 _THROTTLED_SECONDS = 0.1
-"""Maximum wait before retry n is this times 2**n (full jitter)."""
+"""The wait before retry n is at most this times 2**n (full jitter)."""
 
 _METRICS = {
     Action.SETTLE: "RecoveredBySettlement",
@@ -26,7 +26,7 @@ _METRICS = {
 
 
 def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
-    """Make a new execution the owner and start it; None if the settlement needs no execution.
+    """Make a new execution the owner and start it. None: the settlement needs no execution.
 
     Raises StartUnavailable. If all starts are throttled, the settlement is due again at once, except in
     LIMBO. If the execution's name is taken, the next run uses a new name.
@@ -52,7 +52,7 @@ def recover(state: SettlementState, starts_max: int = 1) -> Takeover | None:
 
 
 def _start(found: Takeover, starts_max: int) -> None:
-    """Start the new owner: on Express if Standard's quota is exhausted.
+    """Start the new owner. If Standard's quota is exhausted, start it on Express.
 
     A throttled start has not begun, so no second execution runs.
     """
@@ -69,7 +69,7 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
-    """Retry throttled starts, which slows the run."""
+    """Start an execution. Throttled starts are retried, which slows the run."""
     machine, request = step_functions.arn(variable), found.input.get("settlement", found.input)
     trace = _trace.header(request["key"])
     for refused in range(starts_max):
@@ -87,8 +87,8 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 def _is_running(state: SettlementState) -> bool:
     """Whether an execution is known to run the settlement.
 
-    Express executions cannot be described, and duplicates going forward are harmless. Two compensations in
-    LIMBO would alert twice.
+    Express executions cannot be described. A duplicate of a payment's execution is harmless. Two
+    compensations in LIMBO would alert twice.
     """
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):

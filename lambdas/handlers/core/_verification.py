@@ -29,10 +29,10 @@ if "CHECKS" in os.environ:  # during the function's start: a call has little tim
 
 class Provider(Protocol):
     def ask(self, settlement: Settlement, context: Any) -> Verdict:
-        """Return a verdict, or REVIEW.
+        """Return the provider's verdict or REVIEW.
 
-        Raises KycUnavailable, KycCircuitOpen and KycRequestRefused, and StoreUnavailable if too little of the
-        invocation's time is left.
+        Raises KycUnavailable, KycCircuitOpen and KycRequestRefused. Raises StoreUnavailable if the invocation
+        has too little time left.
         """
         ...
 
@@ -40,10 +40,11 @@ class Provider(Protocol):
 
 
 def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
-    """Record the provider's verdict; return if it approves. The evidence keeps the reason.
+    """Record the provider's verdict, with the reason in the evidence. Return if the provider approves.
 
-    All checks of the stage approve first. Raises KycRejected, InReview while a reviewer decides, the errors
-    of `Provider.ask` and of the checks, StepFenced, DeadlineExceeded and IdempotencyConflict.
+    All checks of the stage must approve first. Raises KycRejected, and InReview while a reviewer decides.
+    Raises StepFenced, DeadlineExceeded, IdempotencyConflict, and the errors of `Provider.ask` and of the
+    checks.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if _verdict(settlement, context, provider) == KycDecision.REJECTED:
@@ -55,7 +56,7 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
     """Return the verdict. Raises InReview until one exists.
 
-    The row is read first: a verdict is replayed for ever, a review requested once.
+    The row is read first. So a verdict is replayed for ever, and a review is requested once.
     """
     now, store = _dependencies.now(), _dependencies.store
     state = store.settlement(settlement.key)
@@ -78,7 +79,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """The provider's answer; on REVIEW or a failure, the verdict in the evidence, if any.
+    """Return the provider's answer. After REVIEW or a failure, return the evidence's verdict if there is one.
 
     An earlier call may have died between writing evidence and row.
     """
@@ -101,10 +102,10 @@ def _on_record(settlement: Settlement) -> Row | None:
 
 
 def _record(settlement: Settlement, verdict: Verdict) -> str | None:
-    """Record the verdict, evidence first: the row never has a verdict without evidence.
+    """Record the verdict, evidence first. So the row never has a verdict without evidence.
 
-    If an earlier call died between the two writes, its evidence decides, unless the provider's webhook came
-    first. The first verdict counts; a different one is logged.
+    If an earlier call died between the two writes, its evidence decides. The provider's webhook wins if it
+    came first. A different second verdict is only logged.
     """
     now, store = _dependencies.now(), _dependencies.store
     evidence = store.put(entries.evidence(settlement, Step.VERIFY, verdict.evidence(), now))
@@ -124,7 +125,7 @@ def _conflict(answer: Verdict, on_record: str) -> None:
 def _begin_review(
     settlement: Settlement, verdict: Verdict, state: SettlementState | None, provider: Provider
 ) -> SettlementState:
-    """Begin a review, which ends at the request's own deadline, if any."""
+    """Begin a review. A deadline of the request is also the review's end."""
     now = _dependencies.now()
     until = provider.review_ends(now)
     if state and settlement.deadline_seconds is not None:

@@ -12,8 +12,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 8
-"""A look waits 60 to 120 ms, so eight threads look at about 100 settlements a second. botocore keeps ten
-connections.
+"""Threads that look at settlements. A look waits 60 to 120 ms, so eight threads do about 100 a second.
+
+botocore keeps ten connections.
 """
 
 
@@ -31,7 +32,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """An even pace of calls, shared by threads. Idle time is not made up for."""
+    """An even pace of calls, shared by threads. Idle time is lost."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

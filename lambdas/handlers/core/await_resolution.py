@@ -10,10 +10,9 @@ from settlement.core.telemetry import observed
 
 @observed("await")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Record the waiting execution's task token for the open case.
+    """Record the waiting execution's task token for the open case. Raises StepFenced outside LIMBO.
 
-    Raises StepFenced outside LIMBO. If the case is closed meanwhile, an execution woken by the token finds
-    that out.
+    If the case is closed meanwhile, the woken execution notices it.
     """
     settlement, store = parse_settlement(event["settlement"], _dependencies.config), _dependencies.store
     state = store.settlement(settlement.key)

@@ -1,4 +1,4 @@
-"""Fence off the forward steps, and find the steps to reverse."""
+"""Stop all forward steps, and find the steps to reverse."""
 
 from contextlib import suppress
 from typing import Any
@@ -17,9 +17,9 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """The machine's state: committed and reversed steps, and the work left.
+    """Return the machine's state: committed and reversed steps, and the work left.
 
-    An `order` names a decision in the table, which the execution announces. Raises InvalidRequest,
+    An `order` names a recorded decision, which the execution announces. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.
     """
     execution = event["execution"]
@@ -44,7 +44,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _begin(settlement: Settlement, cause: Failure, execution: str) -> SettlementState:
-    """End PROCESSING, unless another owner has it. Reject a settlement that holds nothing."""
+    """End PROCESSING, if `cause.owner` is the owner. Reject a settlement that holds nothing."""
     store, now = _dependencies.store, _dependencies.now()
     unclaimed = outcome.failure("claim", cause.error)
     claimed = store.claim(reversal.tombstone(settlement, execution, unclaimed, now))
@@ -69,7 +69,6 @@ def _resume(settlement: Settlement, execution: str) -> SettlementState:
 
 
 def _ensure_decided(settlement: Settlement, case: int) -> None:
-    """Raise ResolutionRefused, before any write, if the case has no decision on record."""
     state = _dependencies.store.settlement(settlement.key)
     if state and state.same_request(settlement) and state.resolutions < case:
         raise ResolutionRefused(f"order: case {case} is not decided")

@@ -1,4 +1,4 @@
-"""Stop retrying a stuck reversal, and block the account that it cannot credit or debit."""
+"""Stop retrying a stuck reversal, and block its account."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,10 @@ from settlement.core.telemetry import observed
 
 @observed("limbo")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Open the case.
+    """Open the case. `stuck` maps the step to its reversal's error.
 
-    Raises StepFenced if the settlement has moved on. `stuck` maps the step to its reversal's error. If the
-    reversal has committed, only the answer was lost: no case opens, unless `reversed` already lists the step,
-    as a retry would fail for ever.
+    Raises StepFenced if the settlement has moved on. If the reversal has committed, only its answer was lost,
+    and no case opens. If `reversed` lists the step already, a case opens: a retry would fail for ever.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     ((step, error),) = event["stuck"].items()

@@ -12,11 +12,13 @@ from settlement.core.telemetry import count, observed
 
 @observed("hold")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the canonical settlement with its hold committed, by this call or an earlier one.
+    """Return the canonical settlement with its hold. This call or an earlier call committed the hold.
 
-    An execution that the queue, recovery or a verdict made the owner resumes the settlement. Raises
-    AlreadyClaimed for another owner's key; InvalidRequest, IdempotencyConflict and the parties' refusals,
-    which leave no trace in the table; StepFenced and DeadlineExceeded.
+    An execution that became the owner by the queue, recovery or a verdict resumes the settlement.
+
+    - Raises AlreadyClaimed for another owner's key.
+    - Raises InvalidRequest, IdempotencyConflict and the parties' refusals. These leave no trace in the table.
+    - Raises StepFenced and DeadlineExceeded.
     """
     execution, config = event["execution"], _dependencies.config
     request = _request.parse(event)

@@ -30,18 +30,18 @@ from settlement.core.telemetry import count, gauge, logger, observed
 PARTITIONS = (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS)))
 
 LISTED_MAX = 10_000
-"""Maximum listed: more than one run can process."""
+"""Maximum settlements that a run lists. A run cannot process more."""
 
 CASES_MAX = 100
-"""Maximum LIMBO cases per run: each may take two DescribeExecution calls, and an account has ten a second."""
+"""Maximum LIMBO cases per run. Each may take two DescribeExecution calls; an account has ten a second."""
 
 RESERVED_MS = 20_000
-"""A slow settlement takes this long."""
+"""Time kept for a slow settlement."""
 
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""A forged first entry must not hide the oldest."""
+"""Entries read for the oldest one. The first may be forged and have no valid time."""
 
 _READ_AT_ONCE = 100
 
@@ -67,12 +67,12 @@ class _Look:
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each due settlement in `partition` that lacks one.
+    """Start an execution for each due settlement in `partition` without an execution.
 
-    An event with a `key` recovers only that settlement, due or not; with an `owner`, only if that execution
-    is the owner. This event's answer has the `action` (or "none") and the started `execution`. It raises
-    InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable; a scheduled event
-    raises only InvalidRequest.
+    An event with a `key` recovers only that settlement, due or not. It may have an `owner`, the execution
+    that must be the owner. The answer has the `action` (or "none") and the started `execution`. Such an event
+    raises InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A
+    scheduled event raises only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -124,7 +124,7 @@ def _recover_due(partition: str, run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    """Publish recovery's delay, also for runs that never begin: it counts from the oldest due entry."""
+    """Publish how late recovery is, by the oldest due entry. Runs that never begin count, too."""
     now = timestamp(run.began_at)
     with _isolated("the watch"):
         firsts = [_dependencies.store.listed(shard, up_to=now, limit=_FIRSTS) for shard in PARTITIONS[1:]]
@@ -132,7 +132,7 @@ def _watch(run: _Run) -> None:
 
 
 def _count_reviews(run: _Run) -> None:
-    """Publish how many of the provider's reviews end soon, while there is time."""
+    """While there is time, publish how many of the provider's reviews end soon."""
     with _isolated("the reviews"):
         ending = [found for shard in PARTITIONS[1:] for found in _ending(shard, run)]
         reviews = 0
@@ -143,9 +143,9 @@ def _count_reviews(run: _Run) -> None:
 
 
 def _ending(partition: str, run: _Run) -> list[Row]:
-    """List the entries that end after the longest pause of recovery, and within the hour.
+    """List the entries that end within the hour, but after recovery's longest pause.
 
-    Beyond that pause, only reviews and waits for checks are listed. An entry that ends sooner has been
+    Beyond that pause, only reviews and waits for checks are listed. An entry that ends sooner was already
     counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
@@ -156,10 +156,7 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether an entry is a KYC review.
-
-    A check's wait ends without an alarm. An unreadable row counts as a review.
-    """
+    """Whether an entry is a KYC review. An unreadable row counts as one. A check's wait does not."""
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:
@@ -168,7 +165,7 @@ def _is_review(found: Row) -> bool:
 
 
 def _alert_again(run: _Run) -> None:
-    """Start executions that alert and wait, for LIMBO cases without an execution."""
+    """Start executions for LIMBO cases without one. They alert and wait."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
@@ -223,8 +220,8 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    A settlement whose failure would repeat at once is deferred, unless the table failed or the start was
-    throttled.
+    The settlement is deferred, because its failure would repeat at once. It is not deferred if the table
+    failed or the start was throttled.
     """
     try:
         yield

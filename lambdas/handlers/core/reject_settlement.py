@@ -14,10 +14,10 @@ from settlement.core.telemetry import count, observed
 
 @observed("reject")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Claim the key as REJECTED, or reject the queue's claim.
+    """Claim the key as REJECTED, or reject the queue's claim. Return the outcome.
 
-    Return the outcome. Raises StepFenced if something is held after all, AlreadyClaimed for another
-    execution's claim, and IdempotencyConflict.
+    Raises StepFenced if something is held after all. Raises AlreadyClaimed for another execution's claim, and
+    IdempotencyConflict.
     """
     request, execution = _request.parse(event), event["execution"]
     now, config = _dependencies.now(), _dependencies.config

@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def _ensure_can_receive(settlement: Settlement) -> None:
-    """Raise the refusal of a merchant whose account was closed, unless the release has committed.
+    """Raise the refusal of a merchant whose account was closed. After a committed release, raise nothing.
 
     An account closed after this check still gets the release.
     """

@@ -1,4 +1,4 @@
-"""Report a settlement that another execution runs, or none."""
+"""Report a settlement that this execution does not run."""
 
 from typing import Any
 
@@ -12,11 +12,10 @@ from settlement.core.telemetry import observed
 
 @observed("report")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome from the settlement's row.
+    """Return the outcome from the settlement's row. Raises StepFenced for an unclaimed key.
 
-    Raises StepFenced for an unclaimed key. With an `error`, this execution has started the compensation. A
-    settlement that is still PROCESSING is then reported as COMPENSATING, unless it is in review, released or
-    owned by another execution.
+    With an `error`, this execution has started the compensation. Then a PROCESSING settlement is reported as
+    COMPENSATING. Exceptions: it is in review, released or owned by another execution.
     """
     given, config = event["state"], _dependencies.config
     known = given.get("settlement")

@@ -12,9 +12,10 @@ from settlement.core.telemetry import observed
 
 @observed("resolve")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Trust only the case number in `resolution`: a holder of the task token may have written the rest.
+    """Return the notice of a recorded decision.
 
-    Raises InvalidRequest, IdempotencyConflict, and StepFenced for an undecided case.
+    Only the case number in `resolution` is trusted: a holder of the task token may have written the rest.
+    Raises InvalidRequest, IdempotencyConflict, or StepFenced for an undecided case.
     """
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     number = _case(event["resolution"], event["case"])

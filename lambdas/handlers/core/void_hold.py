@@ -1,4 +1,4 @@
-"""Give the amount back to the payer, which finishes the settlement."""
+"""Give the amount back to the payer. This finishes the settlement."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from settlement.core.telemetry import count, observed
 
 @observed(Step.HOLD.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Commit the hold's reversal, or finish a settlement without a hold.
+    """Commit the hold's reversal. Without a hold, only finish the settlement.
 
     Raises the payer's refusals and StepFenced.
     """

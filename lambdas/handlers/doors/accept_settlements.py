@@ -1,4 +1,4 @@
-"""Claim and start a settlement; behind an HTTP API."""
+"""Claim and start a settlement. An HTTP API calls this function."""
 
 from contextlib import suppress
 from typing import Any
@@ -26,7 +26,7 @@ def handler(event: dict[str, Any], context: Any) -> Response:
 def _accept(event: dict[str, Any], context: Any) -> Response:
     """Claim, then start on Express. Recovery makes up for a lost start.
 
-    An equal repeat has the same owner, and starts a settlement that has no step yet. A call with another
+    An equal repeat has the same owner. It starts a settlement that has no step yet. A call with another
     owner, or after the finish, gets the current outcome.
     """
     headers = event.get("headers") or {}

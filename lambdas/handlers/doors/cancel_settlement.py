@@ -1,4 +1,4 @@
-"""Cancel a payment before its hold, or in review, for its starter; behind an HTTP API."""
+"""Cancel a payment before its hold or in review, for its starter. An HTTP API calls this function."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ def handler(event: dict[str, Any], context: object) -> Response:
 
 @observed("cancel")
 def _cancel(event: dict[str, Any], _: object) -> Response:
-    """Cancel in one conditional write, then ask recovery to give a held amount back.
+    """Cancel in one conditional write. Then ask recovery to give a held amount back.
 
-    The schedule or a repeated call makes up for a lost request.
+    If the request to recovery is lost, the schedule or a repeated call makes up for it.
     """
     key = (event.get("pathParameters") or {}).get("key")
     asked = parse_cancel(key, event.get("headers") or {}, _http.body(event), _dependencies.config)

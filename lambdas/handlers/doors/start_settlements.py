@@ -21,15 +21,15 @@ from settlement.core.policy import steps
 from settlement.core.telemetry import count, logger, observed
 
 _RESERVED_MS = 11_000
-"""A claim may take 6 s and a start 4 s."""
+"""Time kept for a message: a claim may take 6 s, and a start 4 s."""
 
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages to receive again, for which a service did not answer.
+    """Return the messages to receive again, because a service did not answer.
 
-    A malformed or conflicting message goes to the dead-letter queue with the reason. A key is required and
-    never minted: a redriven message has a new id, and would get a second key.
+    A malformed or conflicting message goes to the dead-letter queue with the reason. A message must have a
+    key. None is minted: a redriven message has a new id, and would get a second key.
     """
 
     def start(record: SQSRecord) -> None:
@@ -51,8 +51,8 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 def _start(record: SQSRecord) -> None:
     """Claim, then start on Express. Recovery makes up for an execution that never starts or dies at once.
 
-    A second delivery has the same owner, and starts a settlement that has no step yet. If both executions
-    run, the second one's steps are replays.
+    A second delivery has the same owner. It starts a settlement that has no step yet. If both executions run,
+    the second one's steps are replays.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)

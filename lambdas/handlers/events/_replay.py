@@ -7,9 +7,9 @@ from settlement.http.caller import Caller
 
 
 def replay(body: object, caller: Caller) -> dict[str, Any]:
-    """Have PublishEvents publish settlements; return published keys, and others' reasons.
+    """Have PublishEvents publish settlements. Return the published keys, and reasons for the others.
 
-    A consumer that knows the latest event drops the duplicate. Raises InvalidRequest, StartUnavailable.
+    A consumer that has the latest event drops the duplicate. Raises InvalidRequest and StartUnavailable.
     """
     try:
         return functions.call("PUBLISH_EVENTS", {"replay": parse_replay(body)})

@@ -15,17 +15,17 @@ from settlement.events import ordered_topic, outcome_bus
 
 _SETTLEMENT = "SETTLEMENT#"
 REASON_LENGTH_MAX = 1_000
-"""A reason may repeat a row's value: SQS takes 1 MiB."""
+"""Maximum characters of a reason, which may repeat a row's value. SQS takes 1 MiB."""
 
 Record = Mapping[str, Any]
 
 
 @observed("publish")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
-    """Relay a batch of the stream; or, called by TakeOrder, publish settlements as they are now.
+    """Relay a batch of the stream. A call by TakeOrder publishes settlements as they are now.
 
-    If a service takes only part of a batch, the whole batch comes again, and consumers get events twice. A
-    third consumer would slow the stream, so merchants' releases are relayed here; they go first, as the
+    If a service takes only part of a batch, the whole batch comes again. Consumers then get events twice.
+    This function also relays merchants' releases: a third consumer would slow the stream. They go first: the
     merchants' money waits.
     """
     if "replay" in event:
@@ -66,9 +66,9 @@ def _relay(records: Iterable[Record]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events; return (key, reason) of each that is never accepted.
+    """Publish events. Return (key, reason) of each event that is never accepted.
 
-    Raises EventsUnavailable. The ordered topic never gets these events: they might block others.
+    Raises EventsUnavailable. The ordered topic never gets such an event: it might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

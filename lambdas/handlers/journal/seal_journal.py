@@ -1,5 +1,3 @@
-"""Copy immutable data beyond the reach of functions, and seal the copies."""
-
 from typing import Any
 
 from handlers import _dependencies
@@ -9,10 +7,10 @@ from settlement.journal import bucket, lines, seals
 
 @observed("seal")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Copy a batch of the stream as one object; on the schedule, seal.
+    """Copy a batch of the stream as one object. On the schedule, seal.
 
-    A failed batch comes again, whole or in halves: repeated copies are identical. An expired entry's deletion
-    is not copied.
+    A failed batch comes again, whole or in halves. Repeated copies are identical. The deletion of an expired
+    entry is not copied.
     """
     if "Records" in event:
         _copy(event["Records"])

@@ -6,14 +6,13 @@ from settlement.http.caller import Caller
 from settlement.http.circuit import PROBE
 
 _EVENT = {"check": "now"}
-"""`NOW` of `verify_kyc.py`: only VerifyKyc reaches the provider."""
+"""The event `NOW` of `verify_kyc.py`. Only VerifyKyc reaches the provider."""
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the circuit's state.
+    """Return the circuit's state. Raises InvalidRequest and StartUnavailable.
 
-    Raises InvalidRequest, StartUnavailable. Nothing is recorded: the circuit would probe within seconds
-    anyway.
+    Nothing is recorded: the circuit would probe within seconds anyway.
     """
     if body != {}:
         raise InvalidRequest("order: must be an empty JSON object, as a probe has no fields")

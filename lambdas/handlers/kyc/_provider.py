@@ -19,7 +19,7 @@ from settlement.kyc import circuit_events, shared_secrets
 from settlement.kyc import client as kyc_client
 
 SECRET_CACHE_SECONDS = 60
-"""How long a replaced API key stays in use, while the provider still accepts it."""
+"""How long a replaced API key stays in use. The provider still accepts it."""
 
 RESERVED_SECONDS = 2
 """Time kept after an exchange, to count its failure or record its verdict."""
@@ -34,8 +34,8 @@ _client = kyc_client.Client(kyc_client.Endpoint(**_config["endpoint"]), _depende
 def ask(settlement: Settlement, context: Any) -> Verdict:
     """Ask the provider. Raises the errors of `_verification.Provider.ask`.
 
-    A refused API key is read again, as keys rotate without a deployment. A new key serves the next try: no
-    time is left for a second exchange.
+    Keys rotate without a deployment, so a refused API key is read again. The next try uses the new key: this
+    try has no time for a second exchange.
     """
     _client.ensure_can_ask(settlement)  # before the circuit: a refusal must not take the lease of the probe
     api_key = _api_key()
@@ -70,7 +70,7 @@ def _health_check() -> Callable[[], bool] | None:
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask if time is left for a whole exchange: an invocation that Lambda ends counts no failure.
+    """Ask if time is left for a whole exchange: one that Lambda cuts off would count no failure.
 
     Otherwise raise StoreUnavailable, which the circuit does not count.
     """

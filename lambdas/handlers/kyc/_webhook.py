@@ -1,4 +1,4 @@
-"""A signed webhook, which strangers can call: body, statuses and answer."""
+"""A signed webhook: its body, statuses and answer. Strangers can call it."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ STATUSES = {
     StartUnavailable: 503,
     StoreUnavailable: 503,
 }
-"""A sender repeats a call only after 401 or 503."""
+"""HTTP statuses of refusals. A sender repeats a call only after 401 or 503."""
 
 
 def answer(
@@ -59,7 +59,7 @@ def headers_of(event: dict[str, Any]) -> dict[str, str]:
 
 
 def body_of(event: dict[str, Any]) -> bytes:
-    """Raises InvalidRequest."""
+    """The call's body. Raises InvalidRequest."""
     text = event.get("body") or ""
     if len(text) > BODY_BYTES_MAX * 4 // 3 + 4:  # it may be in base64
         raise InvalidRequest(f"body: must be at most {BODY_BYTES_MAX} bytes")
@@ -73,7 +73,7 @@ def body_of(event: dict[str, Any]) -> bytes:
 
 
 def content_of(body: bytes) -> object:
-    """Raises InvalidRequest."""
+    """The body's JSON. Raises InvalidRequest."""
     try:
         return strict_json.parse(body)
     except strict_json.Malformed as fault:

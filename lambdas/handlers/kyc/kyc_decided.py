@@ -1,4 +1,4 @@
-"""The KYC provider's webhook that ends a review."""
+"""The KYC provider's webhook. It ends a review."""
 
 import hashlib
 import re
@@ -35,10 +35,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Record the verdict and ask recovery to resume the settlement; a repeated event only asks.
+    """Record the verdict, and ask recovery to resume the settlement. A repeated event only asks.
 
-    An oversized, unsigned or stale call is refused before any AWS call, and a wrong signature before the
-    content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
+    An oversized, unsigned or stale call is refused before any AWS call. A wrong signature is refused before
+    the content is read. Strangers can call this function, so it starts nothing: recovery reads the row.
     """
     now, body = _dependencies.now(), _webhook.body_of(event)
     event_id = _verified(event, body, now)

@@ -7,10 +7,10 @@ from handlers.kyc import _provider
 from settlement.core.telemetry import observed
 
 HEALTH = {"check": "health"}
-"""The schedule's event, as in `infra/kyc.py`."""
+"""The schedule's event. `infra/kyc.py` has the same."""
 
 NOW = {"check": "now"}
-"""An order's event, as in `_probe.py`."""
+"""The event of a person's order. `_probe.py` has the same."""
 
 
 @observed("verify")

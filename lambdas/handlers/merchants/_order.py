@@ -1,4 +1,4 @@
-"""Orders on merchants: sweep releases whose stream record was lost, and sweep before a close."""
+"""Orders on merchants. They sweep releases whose stream record was lost, and sweep before a close."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,18 +17,18 @@ from settlement.merchants.order import SWEEP, parse_sweep
 from settlement.merchants.sweep import Span
 
 TIME = timedelta(seconds=3)
-"""Time for sweeps: the function has 8 s, and a sweep takes up to 2 s."""
+"""Time for sweeps. The function has 8 s, and a sweep takes up to 2 s."""
 
 SWEPT_BEFORE_CLOSE = timedelta(days=1)
-"""How far back: the stream's sweeper lags by seconds; the proof names releases left longer."""
+"""How far back to sweep. The stream's sweeper lags by seconds. The proof names older unswept releases."""
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:
-    """Sweep a merchant; return the added amounts by minute.
+    """Sweep a merchant. Return the added amounts by minute.
 
-    `more` is true if time ran out: the next call continues at `from`. Unreadable rows do not block other
-    minutes. Nothing is recorded, as no money changes accounts. Raises InvalidRequest, AccountNotFound,
-    StoreUnavailable, and the account's refusals.
+    If time ran out, `more` is true and the next call continues at `from`. Unreadable rows do not block other
+    minutes. Nothing is recorded: no money changes accounts. Raises InvalidRequest, AccountNotFound,
+    StoreUnavailable and the account's refusals.
     """
     merchant, since, come = parse_sweep(body)
     partitions = keys.entry_partitions(merchant)
@@ -53,7 +53,7 @@ def sweep(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def before_close(account: str, now: datetime) -> None:
-    """Sweep a merchant. Raises AccountNotEmpty if a release is unreadable, or time runs out."""
+    """Sweep a merchant. Raises AccountNotEmpty if a release is unreadable or time runs out."""
     state = _dependencies.store.account(account) if is_merchant(account) else None
     if state is None or state.is_closed:
         return

@@ -1,5 +1,3 @@
-"""Add the releases that PublishEvents reports to merchants' balances."""
-
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -18,17 +16,17 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""A busy merchant's span takes this long."""
+"""Time kept for a busy merchant's span."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
 
 
 @observed("sweep")
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
-    """Sweep each minute in which a message reports a release. The content comes from the table.
+    """Sweep each minute in which a message reports a release. The amounts come from the table.
 
-    Return the messages to receive again, for a minute that was refused, unanswered or out of time. No
-    merchant delays another. Unreadable content is put aside with the reason, each time.
+    Return the messages to receive again: their minute was refused, unanswered or out of time. No merchant
+    delays another. Unreadable content is put aside each time, with the reason.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -53,7 +51,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """Sweep the spans one after another, as each writes the merchant's balance."""
+    """Sweep the spans one after another: all write the same balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

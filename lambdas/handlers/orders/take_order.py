@@ -1,4 +1,4 @@
-"""Carry out a person's order; behind an HTTP API that proves who gives it."""
+"""Carry out a person's order. An HTTP API calls this function, and proves the person."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,8 +36,9 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
     RECOVER: (_by(Orders.recover), None),
     **rooms.orders(),
 }
-"""Orders by the last part of their route (`POST /orders/write-off`), with the field that repeats it: IAM
-allows only the route, but the whole order is signed.
+"""Orders by the last part of their route (`POST /orders/write-off`), with the body's field that repeats it.
+
+IAM allows only the route, but the signature covers the whole order.
 """
 
 MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {

@@ -10,9 +10,9 @@ from settlement.paging.page import page_of
 
 @observed("page")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Publish the page. Raises PageUnavailable: Lambda then calls twice more.
+    """Publish the page. Raises PageUnavailable; Lambda then calls twice more.
 
-    A duplicate page is better than none.
+    A duplicate page is better than a lost one.
     """
     detail = event.get("detail")
     about(detail.get("key") if isinstance(detail, dict) else None)

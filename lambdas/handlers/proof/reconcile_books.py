@@ -9,10 +9,10 @@ from settlement.proof import table_scan
 from settlement.signing.stage import row_keys
 
 RESERVED_MS = 60_000
-"""Minimum time to continue: pages under way, or of a second look, may take 20 s."""
+"""Minimum time to continue. Pages of the scan or of a second look may take 20 s."""
 
 LINES_MAX = 100
-"""Maximum logged of each kind; the metrics count all."""
+"""Maximum lines logged of each kind. The metrics count all."""
 
 _KIND_MAX = 40
 
@@ -21,9 +21,9 @@ _KIND_MAX = 40
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
-    If time runs out or DynamoDB does not answer, the table is unproven; the faults found by then count.
-    Concurrent runs are harmless. `ahead` names settlements that a wrong clock has listed where recovery does
-    not look.
+    If time runs out or DynamoDB does not answer, the table is unproven. The faults found before still count.
+    Concurrent runs are harmless. A wrong clock may list settlements where recovery does not look: `ahead`
+    names them.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(

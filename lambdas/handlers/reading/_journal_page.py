@@ -1,7 +1,7 @@
 """A page of the whole journal, from the sealed objects.
 
-An object's name begins with the minute in which the object was put. A cursor passes a minute only when no
-object can join that minute: the newest minutes, of the seals' grace, are held back.
+An object's name begins with the minute of its put. A cursor must not pass a minute that may get more objects.
+So the newest minutes, as many as the seals' grace, are held back.
 """
 
 import json
@@ -20,10 +20,10 @@ from settlement.journal.objects import Posted
 from settlement.reading.queries import BEGINNING, JournalQuery
 
 OBJECTS_MAX = 20
-"""Maximum objects: each is a call of S3, and may have no entry in range."""
+"""Maximum objects of a page. Each is a call of S3, and may have no entry in range."""
 
 PAGE_BYTES_MAX = 2**20
-"""Size at which a page ends: Lambda answers 6 MB at most, and a line may have a 400 KB row."""
+"""Size at which a page ends. Lambda answers at most 6 MB, and a line may have a 400 KB row."""
 
 RESERVED_MS = 12_000
 
@@ -79,9 +79,9 @@ class _Page:
 
 
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
-    """A page, in sealed order.
+    """A page, in sealed order. Raises JournalUnavailable.
 
-    Raises JournalUnavailable. Unreadable objects and lines are skipped, and named in the page.
+    Unreadable objects and lines are skipped. The page names them.
     """
     until = _dependencies.now() - _journal.GRACE
     made = _Page(query)
@@ -114,7 +114,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 def _after(query: JournalQuery) -> str:
     """The name before the client's next object.
 
-    To read an object again, return its name without the last character: no name sorts in between.
+    To read an object again, drop the last character of its name. No name sorts in between.
     """
     if query.position:
         name, line = query.position

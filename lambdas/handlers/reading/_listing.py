@@ -20,7 +20,7 @@ from settlement.retention import expiry
 Aside = dict[str, str]
 
 _FORWARD = {step.value for step in Step}
-"""Steps with one entry per settlement and account: reversals have other names."""
+"""Steps with one entry per settlement and account. Reversals have other names."""
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def by_account(query: EntriesQuery) -> dict[str, Any]:
 def by_status(query: StatusQuery) -> dict[str, Any]:
     """A page of settlements whose row has the status.
 
-    Each listed row is read: the index lags, and mixes running settlements with reversals.
+    Each listed row is read. The index lags, and it mixes running settlements with reversals.
     """
     places = list(islice(_places(query), query.limit))
     cursor = query.cursor(places[-1]) if len(places) == query.limit else None
@@ -114,7 +114,7 @@ def _page(query: EntriesQuery, currency: str) -> _Entries:
 
 
 def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
-    """Yield index positions: partition number, sort key, settlement's key."""
+    """Yield positions in the index: partition number, sort key and settlement's key."""
     shards = range(keys.IN_FLIGHT_SHARDS if query.status in IN_FLIGHT else 1)
     number, listed_at, key = query.position or (0, "", "")
     for shard in shards[number:]:

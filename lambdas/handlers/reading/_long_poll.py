@@ -8,16 +8,16 @@ from settlement.core.model.status import FINISHED
 from settlement.reading.queries import OutcomeQuery
 
 PAUSE_SECONDS = 1
-"""Each read costs a unit."""
+"""Pause between reads. Each read costs a unit."""
 
 _RESERVED_SECONDS = 6
-"""DynamoDB's client tries twice, for 3 s each."""
+"""Time kept for a read: DynamoDB's client tries twice, for 3 s each."""
 
 
 def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
-    """Return the settlement, once its sequence exceeds `after` or time is out. Raises SettlementNotFound.
+    """Return the settlement once its sequence exceeds `after`, or time is out. Raises SettlementNotFound.
 
-    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent:
+    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent, so
     sequences never fall.
     """
 

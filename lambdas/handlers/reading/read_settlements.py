@@ -1,4 +1,4 @@
-"""Serve outcomes, statements, lists and the journal to clients who may read, not pay."""
+"""Serve outcomes, statements, lists and the journal to clients who may read but not pay."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +67,7 @@ def _path(event: dict[str, Any], name: str) -> object:
 
 
 def _query(event: dict[str, Any]) -> dict[str, str]:
-    """The parameters. API Gateway joins repeated parameters with a comma; no value may contain a comma."""
+    """The parameters. API Gateway joins repeated ones with a comma. No valid value has a comma."""
     return event.get("queryStringParameters") or {}
 
 

@@ -1,6 +1,7 @@
 """Writes of a person's order on an account.
 
-Amounts are in minor units. The order's row, put in the effect's transaction, is the idempotency check.
+Amounts are in minor units. The order's row and its effect are one transaction. The row's condition prevents a
+second effect.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,10 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open an account by an update: no role then needs permission to put a balance."""
+    """Open an account.
+
+    The write is an update, so no role needs permission to put a balance.
+    """
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",
@@ -89,7 +93,7 @@ def deposit(order: AccountOrder, config: StageConfig) -> Write:
 
 
 def withdraw(order: AccountOrder) -> Write:
-    """Debit an account, even if closed: a reversal may have credited it."""
+    """Debit an account. A closed account may be debited: a reversal may have credited it."""
     currency, amount = order.money
 
     def meaning(state: AccountState | None) -> SettlementError:
@@ -143,7 +147,7 @@ def close(order: AccountOrder, now: datetime) -> Write:
 
 
 def external(order: AccountOrder, moved: Transfer, now: datetime) -> Write:
-    """The order's row detects a replay."""
+    """Build the entry of a deposit or withdrawal. The order's row detects a replay."""
     posted_at = timestamp(now)
     row = {
         **keys.entry(order.account, posted_at, order.key, order.order),

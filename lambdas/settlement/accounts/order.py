@@ -19,23 +19,24 @@ class OrderKind(StrEnum):
     DEPOSIT = "deposit"
     WITHDRAW = "withdraw"
     FREEZE = "freeze"
-    """Stop holds and withdrawals, not receipts and reversals."""
+    """Stop holds and withdrawals. The account still receives, and gives back in reversals."""
 
     UNFREEZE = "unfreeze"
     CLOSE = "close"
-    """Close an empty account. Its row stays, for a reversal's credit."""
+    """Close an empty account. The account's row stays: a reversal may still credit it."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The caller does not send the field `by`."""
+        """The fields that a caller sends, without `by`."""
         moves = self in (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
         about = ("currency", "amount", "reference") if moves else ()
         return (*_FIELDS, *(("currency",) if self is OrderKind.OPEN else about), "by", "reason")
 
 
 DOT_SEGMENTS = (".", "..")
-"""Ids refused for new accounts: curl, Node and urllib3 drop them from `/accounts/{id}/entries` (RFC 3986,
-5.2.4).
+"""New accounts may not have these ids.
+
+curl, Node and urllib3 drop them from the path `/accounts/{id}/entries` (RFC 3986, 5.2.4).
 """
 
 _FIELDS = ("key", "order", "account")
@@ -46,8 +47,9 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 class AccountOrder:
     """A person's order on an account.
 
-    `amount` is in minor units of `currency`. An opening has a `currency`; a deposit or withdrawal also has
-    `amount` and `reference`, the bank's or caller's.
+    - `currency`: of an opening, a deposit or a withdrawal.
+    - `amount`: in minor units, of a deposit or a withdrawal.
+    - `reference`: the bank's or the caller's, of a deposit or a withdrawal.
     """
 
     key: str
@@ -59,7 +61,7 @@ class AccountOrder:
     by: str
     reason: str
     proof: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Facts about the caller and the request of this try."""
+    """Facts about the caller and this try's request."""
 
     @property
     def request_hash(self) -> str:

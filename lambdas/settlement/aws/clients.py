@@ -10,7 +10,7 @@ _making = Lock()
 
 
 class LazyClient:
-    """A client made on first use: most calls need only DynamoDB's."""
+    """An AWS client, made on first use. Most calls need only the DynamoDB client."""
 
     def __init__(self, service: str, config: Config) -> None:
         self._service, self._config = service, config

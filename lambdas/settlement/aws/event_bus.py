@@ -1,4 +1,4 @@
-"""Events that must be on the bus before an order is carried out."""
+"""Events of orders. An event must be on the bus before its order is carried out."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _client = LazyClient(
 
 
 def put(event: str, detail: dict[str, Any]) -> None:
-    """Raises PageUnavailable unless the bus confirms the event."""
+    """Put an event. Raises PageUnavailable without the bus's confirmation."""
     entry = {
         "Source": "settlement",
         "DetailType": event,

@@ -12,9 +12,9 @@ _client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries
 
 
 def send(function: str, event: dict[str, Any]) -> None:
-    """Invoke the function that the environment variable `function` names, without waiting.
+    """Invoke a function without waiting. The environment variable `function` has its name.
 
-    Raises StartUnavailable; the event may have been accepted nevertheless.
+    Raises StartUnavailable. AWS may have accepted the event nevertheless.
     """
     try:
         _client.invoke(FunctionName=os.environ[function], InvocationType="Event", Payload=json.dumps(event))
@@ -23,7 +23,7 @@ def send(function: str, event: dict[str, Any]) -> None:
 
 
 def call(function: str, event: dict[str, Any]) -> dict[str, Any]:
-    """The function's answer. Raises StartUnavailable."""
+    """Call a function, and return its answer. Raises StartUnavailable."""
     try:
         answer = _client.invoke(
             FunctionName=os.environ[function], InvocationType="RequestResponse", Payload=json.dumps(event)

@@ -1,4 +1,4 @@
-"""Requests to RecoverStalled. The schedule makes up for lost requests."""
+"""Requests to the function RecoverStalled. Its schedule makes up for lost requests."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ _RECOVERY = "RECOVER_STALLED"
 
 
 def ask(key: str, owner: str) -> None:
-    """Ask to resume a settlement, without waiting. Raises StartUnavailable.
+    """Ask recovery to resume a settlement, without waiting. Raises StartUnavailable.
 
-    With `owner`, nothing happens if the settlement has another owner.
+    Recovery does nothing if the settlement's owner is no longer `owner`.
     """
     try:
         functions.send(_RECOVERY, {"key": key, "owner": owner})
@@ -20,7 +20,7 @@ def ask(key: str, owner: str) -> None:
 
 
 def wait_for(key: str) -> dict[str, Any]:
-    """Recovery's answer. Raises StartUnavailable."""
+    """Have recovery resume a settlement, and return its answer. Raises StartUnavailable."""
     try:
         return functions.call(_RECOVERY, {"key": key})
     except StartUnavailable as error:

@@ -10,10 +10,10 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import StartUnavailable
 
 _THROTTLED = frozenset({"ThrottlingException", "ExecutionLimitExceeded"})
-"""Quota errors: the call had no effect."""
+"""Errors of a quota: the call had no effect."""
 
 _GONE = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
-"""Errors of an execution that no longer waits with this token."""
+"""Errors that mean: no execution waits with this token any more."""
 
 _client = LazyClient(
     "stepfunctions", Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
@@ -57,10 +57,10 @@ def wake(waiting: Row | None, output: dict[str, Any]) -> bool:
 
 
 def start(machine_arn: str, name: str, data: dict[str, Any], trace: str | None = None) -> None:
-    """Start an execution, in the trace of the header `trace`, if any. Raises StartUnavailable.
+    """Start an execution. Raises StartUnavailable. `trace` is an X-Ray header.
 
-    Express starts again under the same name. Standard accepts a repeat with the same name and input while the
-    execution runs.
+    A repeat of the name starts a second Express execution. Standard accepts a repeat with the same input
+    while the first execution runs.
     """
     traced = {"traceHeader": trace} if trace else {}
     try:

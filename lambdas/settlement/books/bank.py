@@ -1,4 +1,4 @@
-"""The bank's lines and their orders in the sealed journal, which has no free texts."""
+"""The rows of bank lines and their orders, from the sealed journal. The journal has no free texts."""
 
 import json
 import re

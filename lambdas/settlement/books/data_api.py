@@ -1,4 +1,4 @@
-"""The books in Aurora PostgreSQL over the RDS Data API: HTTPS, without a VPC."""
+"""The books in Aurora PostgreSQL, over the RDS Data API. The API needs only HTTPS, and no VPC."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,8 +12,9 @@ from settlement.books.page import Query
 from settlement.core.model.errors import BooksUnavailable
 
 CLIENT_CONFIG = Config(connect_timeout=2, read_timeout=50, retries={"total_max_attempts": 1})
-"""Never resend a statement: the second would take its own inbox row for another projection's. The Data API
-allows a statement 45 seconds.
+"""Never resend a statement: the second try would take its own inbox row for another projection's row.
+
+The Data API allows a statement 45 seconds.
 """
 
 _RESUMING = "DatabaseResumingException"
@@ -21,22 +22,23 @@ _REFUSED = (
     *("BadRequestException", "DatabaseErrorException"),
     *("StatementTimeoutException", "UnsupportedResultException"),
 )
-"""Errors about one statement: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
+"""Errors about one statement. Source: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
 
 _STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
-"""The SQLSTATE that ends the database's message. Earlier text may repeat a line of the journal."""
+"""The SQLSTATE at the end of the database's message. Earlier text may be a line of the journal."""
 
 _PASSING = ("08", "40", "53", "55", "57")
-"""SQLSTATE classes unrelated to the statement: lost connection, deadlock, lack of resources, busy lock,
-operator's intervention.
+"""SQLSTATE classes of faults that the statement did not cause.
+
+They are: lost connection, deadlock, lack of resources, busy lock, operator's intervention.
 """
 
 
 class DataApi:
     """A cluster's database, with the secret of a database user.
 
-    While the cluster resumes, `waits` is called before each retry: it waits, or returns False if no time is
-    left.
+    The cluster may be paused. While it resumes, each retry first calls `waits`. `waits` returns False if no
+    time is left.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class DataApi:
 
     @contextmanager
     def transaction(self) -> Iterator[Query]:
-        """Commit at the end, roll back after an exception.
+        """Commit at the end; roll back after an exception.
 
-        Raises BooksUnavailable. A commit without an answer may have succeeded: the object is delivered again,
-        and the inbox shows whether it did. An abandoned transaction is rolled back after three minutes.
+        Raises BooksUnavailable. A commit without an answer may have succeeded. The object is then delivered
+        again, and the inbox shows whether the commit succeeded. The Data API rolls an abandoned transaction
+        back after three minutes.
         """
         begun = self._begin()
 
@@ -89,9 +92,10 @@ class DataApi:
                 return begun
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Raises BooksUnavailable without the database's message, which may name an account.
+        """Call the Data API. Raises BooksUnavailable.
 
-        The SQLSTATE is safe, and identifies the fault: 42P01 is a missing schema.
+        The error omits the database's message, which may name an account. It has the SQLSTATE, which is safe:
+        42P01 is a missing schema.
         """
         try:
             return getattr(self._client, operation)(**self._who, **parameters)

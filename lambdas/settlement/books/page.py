@@ -1,4 +1,4 @@
-"""Projection of sealed objects into the books. Pure: the books come as a protocol."""
+"""Projection of sealed objects into the books. Pure: the caller passes the books as a protocol."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,12 +13,13 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
 CHUNK_CHARACTERS = 2**18
-"""Maximum characters of a parameter, except for one long line. The Data API takes 4 MiB per call, in which
-each quote is escaped twice, and returns 1 MiB.
+"""Maximum characters of a parameter. One longer line is sent alone.
+
+The Data API takes 4 MiB per call and returns 1 MiB. In a call, each quote is escaped twice.
 """
 
 LINE_CHARACTERS_MAX = 400_000
-"""Maximum part of a line put aside: one call holds it. The object has the whole line."""
+"""Maximum part of a line put aside, so that one call holds it. The object keeps the whole line."""
 
 _ENTRIES = """
 json_to_recordset(CAST(:rows AS json)) AS i (
@@ -43,7 +44,10 @@ json_to_recordset(CAST(:rows AS json)) AS i (
 
 
 class _Kind(NamedTuple):
-    """Two statements for a kind of row: one takes new rows, one finds known rows with other content."""
+    """Statements for a kind of row.
+
+    `take` inserts new rows. `different` finds known rows with other content.
+    """
 
     of: type[Any]
     known_by: tuple[str, ...]
@@ -90,7 +94,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Never repeat a statement: it would find the rows that it took itself."""
+        """Run a statement once. A repeated statement would find the rows that its first run took."""
 
 
 class Books(Protocol):
@@ -102,9 +106,10 @@ class Books(Protocol):
 
 @dataclass
 class Projected:
-    """Result of a projection. `unreadable`: changed objects, which are left out.
+    """Result of a projection.
 
-    `late`: entries that came after the close of their month.
+    - `late`: entries that came after the close of their month.
+    - `unreadable`: names of changed objects. The projection leaves them out.
     """
 
     objects: int = 0
@@ -115,15 +120,15 @@ class Projected:
 
 
 class _IsKnown(Exception):
-    """The inbox has the object. A rollback leaves no inbox row without entries."""
+    """The inbox has the object. The rollback leaves no inbox row without entries."""
 
 
 def project(books: Books, name: str, content: bytes) -> Projected:
     """Take an object's entries into the books, once.
 
-    The inbox's row, the entries and the lines put aside are one transaction. Two projections at once wait for
-    each other on the inbox. The books never change: an entry with different content is put aside. Raises one
-    of UNREADABLE if the object does not match its name.
+    One transaction writes the inbox's row, the entries and the lines put aside. If two projections run at
+    once, the second waits at the inbox. The books never change: an entry with different content is put aside.
+    Raises one of UNREADABLE if the object does not match its name.
     """
     found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:
@@ -143,7 +148,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Numbers of new and late rows, and the rows put aside."""
+    """Return the numbers of new and late rows, and the rows put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -1,13 +1,12 @@
-"""Rounds of the projection: each takes objects that the books may lack. Pure.
+"""Rounds of the projection. A round takes the objects that the books lack. Pure.
 
                  the books have all of these      some of these     not there yet
     journal/ ──────────────────────────────┬───────────────────────┬────────────▶ names, by the minute
                                         `whole`                   now
 
-As `whole` is remembered, a round without new objects does not wake a paused database. A new process starts
-some days before the books' newest object, or before the oldest object taken in the last days, if earlier:
-later objects may be left out or late. The newest object is not enough: a backlog of months passes within
-hours.
+A process remembers `whole`, so a round without new objects does not wake a paused database. A new process
+looks back: it starts some days before the books' newest object. It starts earlier if older objects were taken
+lately: a backlog of months passes within hours.
 """
 
 import json
@@ -23,17 +22,19 @@ from settlement.journal import objects, seals
 from settlement.journal.objects import UNREADABLE, Copy, Found
 
 PAGE = 1_000
-"""Names per inbox query: 100 KB, and one S3 listing."""
+"""Names per inbox query: one S3 listing, about 100 KB."""
 
 LOOKS_BACK = timedelta(days=7)
-"""A new process's look back: time to act on the alarm about objects left out. A week has some 20,000 names.
+"""How far a new process looks back: the time to act on the alarm about objects left out.
+
+A week has some 20,000 names.
 """
 
 ASIDE_FOR = timedelta(days=1)
-"""How long to report a line put aside: the books do not record that a person saw it."""
+"""How long to report a line put aside. The books cannot record that a person saw it."""
 
 STILL_COMING = timedelta(minutes=15)
-"""Age after which a minute gets no more objects, despite slow calls and clock skew."""
+"""Age after which a minute gets no more objects. It allows for slow calls and clock skew."""
 
 _OBJECT = re.compile(r"journal/(2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{4})/[0-9a-f]{64}\.jsonl\.gz")
 """A name by `seals.object_name`. Any other name is forged, and may be invalid in PostgreSQL."""
@@ -54,10 +55,12 @@ WHERE NOT EXISTS (SELECT FROM ledger.object o WHERE o.name = i.name)
 
 @dataclass
 class Progress:
-    """A process's knowledge: the books have all objects up to `whole`, and those in `taken` after it.
+    """A process's knowledge of the books.
 
-    `has_seen_all`: the process has asked the books about all objects. Until then, the books may have objects
-    unknown to it. `put_aside`: lines put aside within ASIDE_FOR before `counted_at`.
+    - `whole`: the books have all objects up to this name.
+    - `taken`: objects after `whole` that the books have.
+    - `has_seen_all`: the process has asked the books about all objects. Before that, `taken` is incomplete.
+    - `put_aside`: lines put aside in the time ASIDE_FOR before `counted_at`.
     """
 
     whole: str | None = None
@@ -74,9 +77,11 @@ class Progress:
 class Round:
     """Result of a round.
 
-    `left_out`: the faults of objects left out, which delay no others. `waiting`: names left out, or the name
-    at which the round ended. `has_asked`: the books were queried, so they are awake. `has_ended`: the round
-    reached the journal's end. `late`: see `Projected`.
+    - `late`: see `Projected`.
+    - `left_out`: faults of objects left out. They delay no other object.
+    - `waiting`: objects left out, or the name at which the round ended.
+    - `has_asked`: the round queried the books, so the database is awake.
+    - `has_ended`: the round reached the journal's end.
     """
 
     objects: int = 0
@@ -89,7 +94,7 @@ class Round:
     has_ended: bool = False
 
     def behind_seconds(self, now: datetime) -> int | None:
-        """Age of the oldest waiting object; 0 if none waits, None if unknown."""
+        """Age of the oldest waiting object. 0: no object waits. None: unknown."""
         found = [moment for moment in map(_put_at, self.waiting) if moment]
         if not found:
             return 0 if self.has_ended else None
@@ -101,8 +106,8 @@ def catch_up(
 ) -> None:
     """Take waiting objects in the order of their names, while there is time.
 
-    `done` is up to date even after an exception. Objects with a wrong name, and refused objects, are retried
-    in each round. Raises BooksUnavailable or JournalUnavailable; the next round continues.
+    `done` is up to date even after an exception. Each round retries refused objects and objects with a wrong
+    name. Raises BooksUnavailable or JournalUnavailable; the next round continues.
     """
     if progress.whole is None:
         progress.whole = _start(books, now)
@@ -120,7 +125,7 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Return False if time runs out first."""
+    """Take all waiting objects. Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round
@@ -165,7 +170,7 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
     """Return the `names` that the books lack.
 
-    If the query fails after `progress.has_seen_all`, the first name stays in `done.waiting`.
+    After `progress.has_seen_all`, a failed query leaves the first name in `done.waiting`.
     """
     if not names:
         return set()
@@ -180,7 +185,6 @@ def _unknown(books: Books, names: list[str], progress: Progress, done: Round) ->
 
 
 def _take(books: Books, copy: Copy, found: Found, done: Round) -> bool:
-    """Take an object. Return False if it is left out."""
     try:
         one = project(books, found.name, copy.read(found))
     except UNREADABLE as fault:

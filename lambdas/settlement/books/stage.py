@@ -19,7 +19,7 @@ _AWAY = (
     *("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
     *("KMS.ThrottlingException", "ThrottlingException", "Throttling", "RequestLimitExceeded"),
 )
-"""S3 errors that do not concern one object. Throttling comes from KMS, which S3 calls for each object."""
+"""S3 errors that do not concern one object. S3 calls KMS for each object, and KMS may throttle."""
 
 
 def books(waits: Callable[[], bool]) -> DataApi:

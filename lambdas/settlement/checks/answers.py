@@ -24,12 +24,12 @@ def step_of(name: str) -> str:
 
 
 def metric_of(name: str, answer: str) -> str:
-    """The metric that counts a check's answers: approved, refused, waits or unavailable."""
+    """The metric of a check's answers. `answer` is approved, refused, waits or unavailable."""
     return f"Check.{name}.{answer}"
 
 
 def content_of(check: Declared, answer: object, by: str) -> dict[str, str] | None:
-    """The evidence of an answer; None if the check waits.
+    """The evidence of an answer, or None if the check waits.
 
     `by` is "ask" or "callback". Raises CheckUnavailable if the answer breaks the check's declaration.
     """

@@ -1,4 +1,4 @@
-"""The types of a file with a check. A check moves no money: it approves, refuses or waits."""
+"""The types for a stage's file with a check. A check moves no money: it approves, refuses or waits."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 WAIT_SECONDS_MAX = 30 * 86_400
-"""As long as a KYC review."""
+"""Longest wait of a check. A KYC review has the same limit."""
 
 RESERVED = frozenset({"kyc", "verify", "review"})
 
@@ -39,14 +39,17 @@ class Reply:
 
 
 class Tools(Protocol):
-    """A check's clock, HTTP client and secrets. All end at the check's deadline, a few seconds away."""
+    """A check's clock, HTTP client and secrets.
+
+    All stop at the check's deadline, a few seconds after the call.
+    """
 
     def now(self) -> datetime: ...
 
     def http(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Reply:
-        """Raise OSError unless a whole answer comes in time."""
+        """Send a request. Raises OSError if no whole answer comes in time."""
         ...
 
     def secret(self, name: str) -> str: ...
@@ -59,7 +62,7 @@ class Approve:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The check refuses. `reason` is one of its `refusals`."""
+    """The check refuses. The check's `refusals` must contain `reason`."""
 
     reason: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Wait:
-    """The check waits: until a signed callback, or the end of the check's time."""
+    """The check waits for a signed callback, until the check's time ends."""
 
 
 Answer = Approve | Refuse | Wait
@@ -75,9 +78,9 @@ Answer = Approve | Refuse | Wait
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A check's declaration.
+    """A check's declaration. Raises ValueError.
 
-    `wait_seconds` is the longest wait after the hold; 0 if the check never waits. Raises ValueError.
+    `wait_seconds` is the longest wait, counted from the hold. 0: the check never waits.
     """
 
     name: str
@@ -103,11 +106,10 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Declared):
-    """A stage's own check, the `CHECK` of its file.
+    """A stage's own check: the `CHECK` of its file. Raises ValueError.
 
-    `ask(payment, token, tools)` must give the same answer for the same token, for ever, and may be called
-    again at any time. Only a declared refusal reverses the payment; an exception is retried. Raises
-    ValueError.
+    The saga may call `ask(payment, token, tools)` again at any time. The same token must always get the same
+    answer. An exception is retried. Only a declared refusal reverses the payment.
     """
 
     ask: Callable[[Payment, str, Tools], Answer]

@@ -1,4 +1,4 @@
-"""A circuit breaker for each check, within one environment of VerifyKyc."""
+"""A circuit breaker for each check, in each environment of VerifyKyc."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ FAILURES_MAX = 5
 """Consecutive failures that open a circuit."""
 
 REST = timedelta(seconds=10)
-"""Time for which an open circuit lets no call pass. One more failure then opens it again."""
+"""How long an open circuit blocks calls. After this rest, one more failure opens it again."""
 
 
 @dataclass

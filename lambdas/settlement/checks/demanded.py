@@ -1,4 +1,4 @@
-"""The checks that a settlement demands: the stage's checks at the settlement's claim.
+"""The checks that a settlement demands: the stage's checks when the settlement was claimed.
 
 A later change of the stage's checks does not affect the settlement.
 """
@@ -12,7 +12,9 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 
 NAMES = "CHECK_NAMES"
-"""Environment variable with the names of the stage's checks, a JSON list. Each function that claims has it.
+"""Environment variable of each function that claims.
+
+It has the names of the stage's checks, as a JSON list.
 """
 
 

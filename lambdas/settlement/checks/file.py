@@ -1,4 +1,7 @@
-"""Reads a file with a check. `python -m settlement.checks.file FILE` prints its declaration as JSON."""
+"""Loads a stage's file with a check.
+
+`python -m settlement.checks.file FILE` prints the check's declaration as JSON.
+"""
 
 import json
 import sys
@@ -16,7 +19,7 @@ _OF_A_FUNCTION = frozenset(
 
 
 def load(path: Path) -> Check:
-    """Load a file's check. Raises ValueError, which names the file and its fault."""
+    """Load a file's check. Raises ValueError with the file and its fault."""
     spec = spec_from_file_location(f"check_{path.stem}", path)
     if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
         raise ValueError(f"{path}: must be a Python file")

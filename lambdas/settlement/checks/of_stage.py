@@ -1,4 +1,4 @@
-"""The checks of a stage, from environment variables."""
+"""The checks of a stage, read from environment variables."""
 
 import json
 import os
@@ -10,18 +10,18 @@ from importlib import import_module
 from settlement.checks.check import Check, Declared
 
 VARIABLE = "CHECKS"
-"""For VerifyKyc, which has the checks' code: a JSON list of {"module", "secrets"}."""
+"""Variable of VerifyKyc, which has the checks' code: a JSON list of {"module", "secrets"}."""
 
 DECLARED = "CHECKS_DECLARED"
-"""For CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
+"""Variable of CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
 
 SIGNING = "CHECK_SIGNING_SECRETS"
-"""For CheckDecided: the ARN of each waiting check's signing secret, as a JSON object."""
+"""Variable of CheckDecided: a JSON object with the ARN of each waiting check's signing secret."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """`secret_ids` are the ARNs of the check's own secrets, by the names that it uses."""
+    """A check and its own secrets. `secret_ids` maps the check's names for them to their ARNs."""
 
     check: Check
     secret_ids: Mapping[str, str] = field(default_factory=dict)

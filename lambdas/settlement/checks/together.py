@@ -1,6 +1,6 @@
-"""Asks checks at once, each in a thread, under one deadline.
+"""Asks all checks at once, each in its own thread, under one deadline.
 
-A thread that misses the deadline cannot be ended: it continues, and its answer is lost.
+A thread that misses the deadline cannot be stopped. It continues, and its answer is lost.
 """
 
 import threading
@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 STUCK_MAX = 8
-"""Maximum stuck threads of a check in an environment: then it is not asked there."""
+"""Maximum stuck threads of a check in one environment. Above it, this environment stops asking the check."""
 
 _stuck: dict[str, list[Future[Any]]] = {}
 

@@ -1,4 +1,4 @@
-"""The clock, the HTTP client and the secrets of a check in a function."""
+"""A check's clock, HTTP client and secrets, in a function."""
 
 import time
 from collections.abc import Callable, Mapping

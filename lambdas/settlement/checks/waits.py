@@ -1,6 +1,6 @@
-"""Writes of a check's evidence, and of a wait before the evidence.
+"""Writes of a check's evidence, and of a check's wait.
 
-A wait is a review on the row with the reference `check:NAME`, which no KYC provider can use.
+A wait is a review on the settlement's row. Its reference is `check:NAME`, which no KYC provider can use.
 """
 
 from collections.abc import Collection
@@ -42,7 +42,10 @@ def waited_for(state: SettlementState) -> str | None:
 
 
 def ends_at(check: Declared, state: SettlementState) -> datetime:
-    """The end of a check's wait: a fixed time after the hold, or the request's own deadline."""
+    """The end of a check's wait: a fixed time after the hold.
+
+    A deadline of the request replaces that time.
+    """
     if state.settlement.deadline_seconds is not None:
         return datetime.fromisoformat(state.deadline_at)
     held_at = datetime.fromisoformat(state.steps[Step.HOLD])
@@ -52,10 +55,10 @@ def ends_at(check: Declared, state: SettlementState) -> datetime:
 def begin(
     settlement: Settlement, check: Declared, unanswered: Collection[str], until: datetime, now: datetime
 ) -> Write:
-    """Begin a wait.
+    """Begin a wait. A row that waits already stays unchanged.
 
-    A row that waits already is left as it is. If one of the `unanswered` checks has answered, the write is
-    refused: a refusal must not wait for another check.
+    The write is refused if one of the `unanswered` checks has answered meanwhile. A refusal must not wait for
+    another check.
     """
     name = step_of(check.name)
     wanted = Verdict(decision=KycDecision.REVIEW, reference=name, reason="", provider="check")
@@ -67,9 +70,9 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Note a check's answer. From then on, no wait for this check begins.
+    """Note that a check has answered. Afterwards no wait for it begins.
 
-    The row must still wait for `awaited`, another check, or for nothing.
+    The row must wait for the other check `awaited`. If `awaited` is None, the row must not wait.
     """
     return update(
         keys.settlement(settlement.key),
@@ -91,12 +94,13 @@ def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
 def end(
     settlement: Settlement, check: Declared, awaited: str, *, since: str, now: datetime, config: StageConfig
 ) -> Write:
-    """End the wait for `awaited` by that check's answer, or by another check's refusal.
+    """End the wait for the check `awaited`, because it answered or another check refused.
 
-    Recovery finds the settlement due at once, and it gets a full time to settle, unless the request named a
-    deadline. No step commits: the other checks and the KYC provider are asked next. `since` is the time of
-    the evidence. `waits` counts the ended waits, for the proof; `answered` has the checks for which no wait
-    begins any more.
+    Recovery finds the settlement due at once. No step commits: recovery asks the other checks and the KYC
+    provider next. The settlement gets a full time to settle; a deadline of the request stays.
+
+    `since` is the time of the evidence. On the row, `waits` counts the ended waits, for the proof. No wait
+    begins for a check in `answered`.
     """
     index = keys.in_flight_index(settlement.key, since)
     assignments = (

@@ -1,7 +1,7 @@
-"""Logs and metrics: one line per call, with key, step and execution, without payload.
+"""Logs and metrics. A call writes one line, with key, step and execution, and without payload.
 
-The line has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. A warning that an
-incident needs has its own line.
+The line has the metrics in CloudWatch's embedded format: docs/decisions/2026-11-22-logs.md. Only a warning
+that an incident needs has its own line.
 """
 
 import json
@@ -23,13 +23,13 @@ metrics = Metrics(namespace="Settlement")
 Handler = Callable[[Any, Any], Any]
 
 _CONTEXT = ("key", "step", "execution")
-"""Repeated on each line: one filter finds all lines of a settlement."""
+"""Fields of every line, so one filter finds all lines of a settlement."""
 
 _lock = Lock()
-"""Powertools shares metrics among threads, and its methods are not atomic."""
+"""Threads share Powertools' metrics, whose methods are not atomic."""
 
 _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
-"""Settlements whose DynamoDB calls are logged: all (`full`), or some `keys`."""
+"""The settlements whose DynamoDB calls are logged: all (`full`), or the `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
 """The invocation's calls and units, by operation."""
@@ -41,14 +41,14 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number, in seconds if the name ends in `Seconds`."""
+    """Publish a number. A name that ends in `Seconds` has seconds."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)
 
 
 def note(name: str, value: object) -> None:
-    """Add a field to the call's line; never request content or an answer's text."""
+    """Add a field to the call's line. Never add a request's content or an answer's text."""
     metrics.add_metadata(key=name, value=value)
 
 
@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """A refused call reports no capacity units."""
+    """Count a call and its capacity units. A refused call reports none."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -72,7 +72,7 @@ def called(operation: str, consumed: Any) -> None:
 def observed(step: str) -> Callable[[Handler], Handler]:
     """Write one line per call, with context, metrics and the error's name.
 
-    A refusal counts by name, any other exception as FunctionFailed.
+    A refusal counts under its name. Any other exception counts as FunctionFailed.
     """
 
     def decorate(handle: Handler) -> Handler:
@@ -103,14 +103,13 @@ def observed(step: str) -> Callable[[Handler], Handler]:
 
 
 def _note_error(error: Exception) -> None:
-    """Note the error, and the call's id, which is also in Lambda's own log lines."""
     note("error", type(error).__name__)
     if request_id := logger.get_current_keys().get("function_request_id"):
         note("function_request_id", request_id)
 
 
 def _note_context() -> None:
-    """Note key and execution when the handler is done: it may have found a key that is not in the event."""
+    """Note key and execution after the handler: it may find a key that the event lacks."""
     keys = logger.get_current_keys()
     for name in _CONTEXT:
         if keys.get(name) is not None:
@@ -122,7 +121,6 @@ def _note_context() -> None:
 
 
 def is_named(key: object) -> bool:
-    """Whether the stage's `log_full_keys` name the key."""
     return key in _detail.get("keys", ())
 
 

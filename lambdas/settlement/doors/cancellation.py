@@ -36,7 +36,7 @@ def before_hold(settlement: Settlement, now: datetime, seen: int | None) -> Writ
 def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
     """Move a settlement in review to COMPENSATING, and list it for recovery now.
 
-    The status fences off the verdict. An earlier deadline would not: a webhook's clock may be behind.
+    The new status blocks the verdict. An earlier deadline would not block it: the webhook's clock may lag.
     """
     failure = _failure(Step.VERIFY, now)
     index = keys.in_flight_index(settlement.key, timestamp(now))
@@ -60,7 +60,7 @@ def in_review(settlement: Settlement, now: datetime, seen: int | None) -> Write:
 
 
 def _failure(step: Step, now: datetime) -> dict[str, str]:
-    """The failure, with the time. The proof compares it with the row's times."""
+    """The failure, with the time. The proof compares this time with the row's times."""
     cause = f"cancel: its starter has cancelled the payment at {timestamp(now)}"
     return {"step": step.value, "error": CANCELLED, "cause": cause}
 

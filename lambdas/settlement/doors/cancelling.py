@@ -20,7 +20,7 @@ def parse_cancel(
 ) -> Cancel:
     """Parse a call. Header names are in lower case. Raises InvalidRequest.
 
-    The body repeats the whole request: only a caller who knows it may cancel.
+    The body repeats the whole request: only its owner knows it and may cancel.
     """
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         raise InvalidRequest(f"key: must match ^{KEY.pattern}$")

@@ -15,20 +15,20 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """`wait` is in seconds; 0: none."""
+    """A request to start. `wait` is in seconds; 0: do not wait."""
 
     request: Request
     wait: int
 
     @property
     def execution(self) -> str:
-        """The execution's name, equal for a repeat with the same content."""
+        """The execution's name. A repeat with the same content has the same name."""
         content = json.dumps(vars(self.request), sort_keys=True)
         return executions.queued(self.request.key, content)
 
 
 def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig) -> Start:
-    """Check a call; header names are in lower case. Raises InvalidRequest."""
+    """Check a call. Header names are in lower case. Raises InvalidRequest."""
     key = headers.get(KEY_HEADER.lower())
     if key is None:
         raise InvalidRequest(f"{KEY_HEADER}: missing")

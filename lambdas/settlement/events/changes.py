@@ -21,7 +21,7 @@ from settlement.core.policy import outcome
 
 class EventType(StrEnum):
     CLAIMED = "claimed"
-    """Claimed without a hold; a claim with one is `held`."""
+    """Claimed without a hold. A claim with a hold is `held`."""
 
     HELD = "held"
     IN_REVIEW = "in_review"
@@ -36,14 +36,14 @@ class EventType(StrEnum):
     COMPENSATED = "compensated"
     LIMBO = "limbo"
     RESOLVED = "resolved"
-    """A person decided a case of LIMBO: `complete` makes it SETTLED, otherwise it is reversed."""
+    """A person decided a case of LIMBO. `complete` settles the settlement; other decisions reverse it."""
 
     REVERSED_IN_PART = "reversed_in_part"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A snapshot of a settlement, named after the write that made it.
+    """A settlement after a change. `type` names the change.
 
     `sequence` numbers a settlement's events from 1 without a gap.
     """
@@ -55,7 +55,7 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The event's id: the same on every resend and replay."""
+        """The event's id. Every resend and replay has the same."""
         return f"{self.key}:{self.sequence}"
 
 
@@ -80,9 +80,9 @@ def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
 
 
 def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: str) -> dict[str, Any]:
-    """The current state, with the latest event's id and sequence.
+    """The current state, with id and sequence of the latest event. Raises MalformedRow.
 
-    A consumer that has the latest event drops the snapshot. Raises MalformedRow.
+    A consumer that has the latest event drops the snapshot.
     """
     if not state.sequence:
         raise MalformedRow(f"SETTLEMENT#{state.key}: has no attribute 'sequence'")
@@ -91,7 +91,7 @@ def snapshot(state: SettlementState, config: StageConfig, *, source: str, time: 
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """The event of one write; None for a write without an event, such as a takeover.
+    """The event of one write. None: the write has no event, such as a takeover.
 
     `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
     function makes.

@@ -1,4 +1,4 @@
-"""The optional topic that keeps each settlement's events in order."""
+"""An optional topic. It keeps each settlement's events in order."""
 
 import json
 import os
@@ -17,10 +17,10 @@ _client = LazyClient(
 
 
 def publish(events: Sequence[dict[str, Any]]) -> None:
-    """Publish events, if the stage has the topic.
+    """Publish events, if the stage has the topic. Raises EventsUnavailable at the first failure.
 
-    Raises EventsUnavailable at the first failure. One call per event: SNS may accept a batch in part, and no
-    event may overtake an earlier one. The topic drops repeats for five minutes; after that, consumers do.
+    Each event has its own call. SNS may accept only a part of a batch, and so break the order. The topic
+    drops repeats for five minutes; later repeats reach the consumers.
     """
     topic = os.environ.get("ORDERED_TOPIC")
     for event in events if topic else ():

@@ -17,7 +17,7 @@ EVENT_BYTES_MAX = 24_000
 """Ten such events stay below 256 kB. An outcome has about 500 bytes."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
-"""EventBridge errors caused by the event itself. Any other error is temporary."""
+"""EventBridge's errors that the event itself causes. Any other error is temporary."""
 
 _client = LazyClient(
     "events", Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
@@ -30,7 +30,7 @@ class Refused(NamedTuple):
 
 
 def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
-    """Put events in order; return the events that are never accepted.
+    """Put events in order. Return the events that the bus never accepts.
 
     Raises EventsUnavailable for any other failure.
     """
@@ -47,7 +47,7 @@ def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
 
 
 def _put(entries: list[dict[str, str]]) -> list[str]:
-    """Why each entry is never accepted, or an empty text."""
+    """Put entries. Return why each is never accepted. An empty text: it was accepted."""
     try:
         answers = _client.put_events(Entries=entries)["Entries"]
     except (ClientError, BotoCoreError) as error:

@@ -5,7 +5,7 @@ from settlement.core.model.request import KEY
 REPLAY = "replay"
 
 REPLAYED_MAX = 50
-"""Each costs a read; all cost five calls of the bus."""
+"""Maximum settlements of a replay. Each costs a read; together they cost five calls of the bus."""
 
 
 def parse_replay(raw: object) -> list[str]:

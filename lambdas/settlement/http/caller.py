@@ -5,7 +5,7 @@ from typing import Any
 from settlement.core.model.errors import CallerUnknown
 
 _FEDERATED = ":federated-user/"
-"""Marks a GetFederationToken session, whose name its IAM user chooses freely."""
+"""Marks a session of GetFederationToken. Its IAM user chooses the session's name freely."""
 
 
 def person_of(arn: str) -> str:
@@ -20,8 +20,9 @@ def person_of(arn: str) -> str:
 class Caller:
     """A caller whose signature API Gateway has checked.
 
-    `by` is an ARN. `user_id` is an IAM user's unique id, or a role's with the session name. `request_id` is
-    in API Gateway's access log.
+    - `by`: the caller's ARN.
+    - `user_id`: the unique id of an IAM user, or of a role with the session's name.
+    - `request_id`: also in API Gateway's access log.
     """
 
     by: str

@@ -5,7 +5,7 @@
     address 2           ├─ silent ─     begins a pause later, though address 1 may still accept
     address 3             ├─┤           accepts: the other attempts are closed
 
-One after the other, eight silent addresses would take eight connect timeouts.
+In series, eight silent addresses would take eight connect timeouts.
 """
 
 import errno
@@ -21,13 +21,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PAUSE_SECONDS_MIN, PAUSE_SECONDS = (0.01, 0.25)
-"""RFC 8305's minimum and recommendation. Fifty addresses have their turns in half of one second."""
+"""Pauses between attempts: RFC 8305's minimum and recommendation.
+
+With the minimum, fifty addresses are tried in half a second.
+"""
 
 LOOKUP_SECONDS_MAX = 30
-"""Greatest age of a usable lookup. A late answer serves a later question."""
+"""Greatest age of a usable lookup. An answer that comes late serves a later question."""
 
 LOOKUPS_MAX = 4
-"""Lookups that may hang at once: each holds a thread."""
+"""Lookups that may hang at once. Each holds a thread."""
 
 Seconds = float
 """No amount is ever computed from a float."""
@@ -44,9 +47,9 @@ class NoAnswer(Exception):
 
 
 class Cutoff:
-    """Shuts down the connection at an exchange's time limit.
+    """Shuts the connection down at an exchange's time limit.
 
-    It has its own duplicate of the socket's descriptor, as TLS takes over the socket.
+    TLS takes over the socket, so this class has its own duplicate of the descriptor.
     """
 
     def __init__(self, seconds: Seconds) -> None:
@@ -63,7 +66,7 @@ class Cutoff:
         return max(0, self._ends_at - time.monotonic())
 
     def watch(self, connected: socket.socket) -> None:
-        """Raises NoAnswer if the time limit has passed."""
+        """Watch a connection. Raises NoAnswer if the time limit has passed."""
         with self._lock:
             if self.is_over:
                 raise NoAnswer(self.told)
@@ -93,7 +96,7 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """A lookup in its own thread. `began_at` is wall-clock time, which passes in a frozen environment."""
+    """A lookup in its own thread. `began_at` is wall-clock time: it also passes in a frozen environment."""
 
     began_at: Seconds
     thread: threading.Thread
@@ -128,14 +131,14 @@ class Addresses:
     _lookup: _Lookup | None = None
     _running: list[_Lookup] = field(default_factory=list)
     _failed_at: dict[Place, int] = field(default_factory=dict)
-    """Monotonic time of an address's last failure; below zero if it has answered since."""
+    """Monotonic time of an address's last failure. A negative time: it has answered since."""
 
     _connected_to: Place = ()
 
     def connect(self, seconds: Seconds, cutoff: Cutoff) -> socket.socket:
-        """Raises NoAnswer after `seconds`.
+        """Connect within `seconds`. Raises NoAnswer.
 
-        The address that answered last is tried first, the address that failed last at the end.
+        The address that answered last comes first. The address that failed last comes last.
         """
         self._connected_to = ()
         found = self._look_up(cutoff.seconds_left)
@@ -175,7 +178,7 @@ class Addresses:
 def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Place, socket.socket]:
     """The first address that accepts, and its connection. Raises OSError if none accepts.
 
-    Each attempt begins a pause after the previous attempt, or when that one fails. All pauses take up to half
+    An attempt begins after a pause, or when the previous attempt fails. All pauses together take at most half
     of the time.
     """
     pause = max(PAUSE_SECONDS_MIN, min(PAUSE_SECONDS, seconds / 2 / len(addresses)))
@@ -207,7 +210,7 @@ def first_to_accept(addresses: Sequence[Address], seconds: Seconds) -> tuple[Pla
 
 
 def _begin(address: Address) -> socket.socket | None:
-    """Begin an attempt; None if it fails at once, for example without IPv6."""
+    """Begin an attempt. None: it failed at once, for example without IPv6."""
     family, kind, protocol, _, place = address
     try:
         attempt = socket.socket(family, kind, protocol)

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a provider, bounded in time and size."""
+"""One HTTP exchange with a provider, limited in time and size."""
 
 import logging
 import socket
@@ -19,16 +19,17 @@ ANSWER_BYTES_MAX = 65_536
 """100 times an answer of the contracts."""
 
 IDLE_SECONDS_MAX = 30
-"""Gateways silently drop idle connections after minutes, and the next question would count as the provider's
-failure.
+"""Longest idle time of a connection. Gateways silently drop idle ones after minutes.
+
+On a dropped connection, the next question would count as the provider's failure.
 """
 
 
 class Exchanger:
-    """For one thread. It keeps its connection.
+    """Exchanges of one thread, over a kept connection.
 
-    An exchange lasts at most `connect_seconds` + `read_seconds`. All addresses share `connect_seconds`;
-    `read_seconds` also limits each silence.
+    An exchange lasts at most `connect_seconds` + `read_seconds`. All addresses share `connect_seconds`. Each
+    silence also lasts at most `read_seconds`.
     """
 
     def __init__(self, url: str, connect_seconds: int, read_seconds: int) -> None:
@@ -46,10 +47,7 @@ class Exchanger:
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, bytes]:
-        """Return status and body.
-
-        Raises NoAnswer after one time limit: a read timeout bounds only each silence.
-        """
+        """Return status and body. Raises NoAnswer at the time limit of the whole exchange."""
         if time.time() - self._used_at > IDLE_SECONDS_MAX:
             self.renew()
         self._cutoff = cutoff = Cutoff(self.connect_seconds + self.read_seconds)
@@ -85,7 +83,7 @@ class Exchanger:
         return response.status, content
 
     def renew(self) -> None:
-        """Drop the connection, which may still carry the rest of a broken answer."""
+        """Replace the connection. The old one may still carry the rest of a broken answer."""
         self._pool.close()
         self._pool = self._new_pool()
 

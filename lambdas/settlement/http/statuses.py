@@ -28,5 +28,5 @@ _UNAVAILABLE = (
 
 
 def status_of(refusal: SettlementError) -> int:
-    """503 if the order may be repeated safely, 422 for an account's state or balance."""
+    """The HTTP status. 503: the order may safely be repeated. 422: an account's state or balance."""
     return 503 if isinstance(refusal, _UNAVAILABLE) else _STATUSES.get(type(refusal), 422)

@@ -14,7 +14,7 @@ _client = clients.LazyClient(
 PERIOD = timedelta(seconds=int(os.environ.get("SEAL_SECONDS", "3600")))
 
 GRACE = PERIOD // 6
-"""Wait from a period's end to its seal: longer than a call for the period may run."""
+"""Wait from a period's end to its seal. All calls that put the period's objects end within it."""
 
 
 def journal() -> SealedJournal:

@@ -19,7 +19,7 @@ class _Versions:
 
     @property
     def fault(self) -> str | None:
-        """A fault: the object was deleted, or put again."""
+        """The object's fault: it was deleted, or put again."""
         if self.is_deleted:
             return "was deleted" + (", and its first version is still there" if self.ids else "")
         if len(self.ids) > 1:
@@ -48,10 +48,9 @@ class Bucket:
             yield self._found(name, waiting[name])
 
     def read(self, found: Found) -> bytes:
-        """An object as first put.
+        """Read an object as it was first put.
 
-        Raises OSError if it is missing or too large; JournalUnavailable if S3 does not answer: a botocore
-        error may be an OSError.
+        Raises OSError if the object is missing or too large. Raises JournalUnavailable if S3 does not answer.
         """
         key = self._prefix + found.name
         try:

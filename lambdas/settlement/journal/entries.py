@@ -10,13 +10,16 @@ from settlement.journal.lines import PUTS
 
 ENTRIES = "ENTRIES#"
 STORED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
-"""PostgreSQL reads less of ISO 8601 than Python does."""
+"""A stored time. PostgreSQL reads less of ISO 8601 than Python does."""
 
 AMOUNT_MAX = 2**63 - 1
-"""PostgreSQL's bigint. The model's amounts have at most 15 digits."""
+"""Maximum of PostgreSQL's bigint. The model's amounts have at most 15 digits."""
 
 TEXT_BYTES_MAX = 600
-"""Two texts fit PostgreSQL's index row of 2,704 bytes. Legitimate texts have at most 100."""
+"""Maximum bytes of a text: two must fit PostgreSQL's index row of 2,704 bytes.
+
+Legitimate texts have at most 100.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,7 @@ class Aside:
 
 
 def entries(told: Iterable[Any]) -> Iterator[Entry | Aside]:
-    """Yield entries, and lines to put aside.
-
-    Rows that move no money are left out.
-    """
+    """Yield entries, and lines to put aside. Rows that move no money are left out."""
     for line in told:
         found = _entry(line)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Lines of the sealed journal: some attributes of a row, and digests of all attributes."""
+"""Lines of the sealed journal. A line has some attributes of a row, and digests of all its attributes."""
 
 import hashlib
 import json
@@ -20,20 +20,21 @@ CREATED: Mapping[str, tuple[str, ...]] = {
     ),
     "ACCOUNT#": ("pk", "sk", "currency", "opened_at"),
 }
-"""The immutable attributes of mutable rows, by key prefix. The request's hash covers the parties' names until
-erasure; `worded` adds the caller's words.
+"""The immutable attributes of rows that change, by key prefix.
+
+The request's hash covers the parties' names until they are erased. `worded` also covers the caller's words.
 """
 
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""Puts by a function, or copied from the table by a person."""
+"""Events of a put row: a function put it, or a person copied it from the table."""
 
 WORDED = "worded_sha256"
-"""The digest that covers the caller's words, absent in earlier releases' lines."""
+"""Name of the digest that covers the caller's words. Lines of earlier releases lack it."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Each kind of row has one of these times."""
+"""Names of a row's time. Each kind of row has one of them."""
 
 _OPEN = frozenset(
     (
@@ -44,13 +45,14 @@ _OPEN = frozenset(
         *("line", "file", "bank_account", "bank_reference", "booked", "valued"),
     )
 )
-"""Attributes copied as they are. Others may be personal (reasons, causes, references, `by`): a locked object
-cannot be erased. The digest covers them.
+"""Attributes that a line copies. The digest covers the others.
+
+Others may be personal (reasons, causes, references, `by`), and a locked object cannot be erased.
 """
 
 
 _TIME_TO_LIVE = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""Identity of DynamoDB's time to live in the stream record of its deletion."""
+"""Identity of DynamoDB's time to live. A stream record has it if time to live deleted the row."""
 
 
 def _listed(value: Any) -> Any:
@@ -69,14 +71,14 @@ def digest(row: Row) -> str:
 
 
 def canonical(row: Row, but: str = "") -> bytes:
-    """The immutable attributes, except those in `but`, in canonical form."""
+    """The immutable attributes in canonical form, without the attribute `but`."""
     return _CANONICAL.encode(_kept(row, but)).encode()
 
 
 def worded(row: Row) -> bytes | None:
-    """A settlement's `canonical` form with the caller's words, else None.
+    """A settlement's `canonical` form with the caller's words. None for other rows.
 
-    Absent words are null: the form never equals a form without words.
+    An absent word is null, so this form never equals `canonical`.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -95,12 +97,12 @@ def image(row: Row) -> dict[str, Any]:
 
 
 def is_as_sealed(row: Row, sealed: Mapping[str, Any]) -> bool:
-    """Whether the digests agree. Earlier releases' images have one digest."""
+    """Whether the row's digests agree with the sealed ones. Earlier releases sealed only one digest."""
     return digest(row) == sealed["sha256"] and sealed.get(WORDED) in (None, worded_digest(row))
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Equal records have equal lines."""
+    """The line of a stream record. Equal records have equal lines."""
     change = record["dynamodb"]
     images = {
         name: image(plain_row(change[of]))
@@ -112,14 +114,14 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """The line of a row whose stream record was lost, and which a person copied."""
+    """The line of a row whose stream record was lost. A person copied the row."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
 def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
     """Whether DynamoDB deleted an expired entry.
 
-    False for a row that never expires, or whose expiry is wrong.
+    False for a row that never expires or whose expiry is wrong.
     """
     identity, change = record.get("userIdentity") or {}, record["dynamodb"]
     if (

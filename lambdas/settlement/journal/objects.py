@@ -10,11 +10,12 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.lines import PUTS
 
 OBJECT_BYTES_MAX = 64 * 2**20
-"""A stream batch has 6 MB, and each of its rows up to three images."""
+"""Maximum size of an object. A stream batch has 6 MB, and each of its rows up to three images."""
 
 LINE_BYTES_MAX = 5 * 2**20
-"""Two images of a 400 KB row, up to six times as long in JSON. A forged line takes Python 30 bytes per byte,
-and a function has 512 MB.
+"""Maximum size of a line: two images of a 400 KB row, in JSON up to six times as long.
+
+A forged line takes 30 bytes of memory per byte, and a function has 512 MB.
 """
 
 UNREADABLE = (
@@ -24,13 +25,13 @@ UNREADABLE = (
 """Errors from a forged or damaged object."""
 
 _CLOCKS = timedelta(minutes=5)
-"""Maximum clock skew between the sealing and the posting function."""
+"""Maximum clock skew between the function that posts and the function that seals."""
 
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """An object, the `version` to read, and the `fault` if it was deleted or put again."""
+    """An object, and the `version` to read. `fault`: it was deleted or put again."""
 
     name: str
     version: str = ""
@@ -47,7 +48,7 @@ class Copy(Protocol):
 
 @dataclass(frozen=True)
 class Posted:
-    """One object's entries by line number, or its fault."""
+    """One object's entries by line number. `fault`: why the object is unreadable."""
 
     name: str
     entries: list[tuple[int, Entry | Aside]]
@@ -65,7 +66,7 @@ def posted(copy: Copy, after: str = "") -> Iterator[Posted]:
 
 
 def read(copy: Copy, found: Found) -> Posted:
-    """Read an object's entries, with an Aside for each malformed entry."""
+    """Read an object's entries. A malformed entry becomes an Aside."""
     try:
         told = enumerate(lines_of(found.name, copy.read(found)), 1)
         puts = [(number, line) for number, line in told if line["event"] in PUTS]

@@ -43,7 +43,7 @@ class SealedJournal:
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:
-        """Search the last month first: its list is short."""
+        """The newest seal. The search begins with the last month: its list is short."""
         month_ago = f"{seals.SEALS}{seals.minute(now - timedelta(days=30))}"
         for after in (month_ago, ""):
             *_, newest = (None, *self._names(seals.SEALS, after))
@@ -77,12 +77,12 @@ class SealedJournal:
             raise JournalUnavailable(f"{name}: {fault}") from None
 
     def _put(self, name: str, content: bytes) -> bool:
-        """Put with a checksum, which S3 demands under an object lock."""
+        """Put an object with a checksum: S3 demands one under an object lock."""
         put = {"Key": name, "Body": content, "IfNoneMatch": "*", "ChecksumAlgorithm": "CRC32"}
         return self._call("put_object", **put) is not None
 
     def _call(self, operation: str, **parameters: Any) -> Any:
-        """Return None if a name is taken."""
+        """Call S3. Return None if a name is taken."""
         try:
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
         except ClientError as error:

@@ -1,10 +1,10 @@
-"""Seals: each lists the objects of a period, and has the digest of the seal before it.
+"""Seals. A seal lists a period's objects, and has the previous seal's digest.
 
     seal 06:00 ◀── seal 07:00 ◀── seal 08:00 ◀── the head, whose digest anyone may keep
        │              │              │
     objects        objects        objects, each named by the digest of its content
 
-Seals reveal a missing, changed or added object, a missing or changed seal, and a clock that went back.
+Seals reveal missing, changed or added objects, missing or changed seals, and a clock that went back.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from settlement.core.model.timestamps import timestamp
 OBJECTS, SEALS = "journal/", "seals/"
 
 AT_ONCE_MAX = 48
-"""Maximum seals after a pause. The next run makes the others."""
+"""Maximum seals of a run after a pause. The next run makes the others."""
 
 _MINUTE = "%Y-%m-%dT%H%M"
 
@@ -28,8 +28,9 @@ _MINUTE = "%Y-%m-%dT%H%M"
 class Seal:
     """Seal of the period from `start` to `end`.
 
-    `objects`: names put in the period. `late`: names of the previous period that the previous seal lacks.
-    `previous`: the previous seal's digest; None in the first seal.
+    - `objects`: names put in the period.
+    - `late`: names put in the previous period that the previous seal lacks.
+    - `previous`: the previous seal's digest. None: this is the first seal.
     """
 
     start: str
@@ -41,7 +42,7 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """The seal's name. The first seal's is fixed, so that a second chain cannot begin."""
+        """The seal's name. The first seal has a fixed name, so no second chain can begin."""
         return f"{SEALS}{minute(datetime.fromisoformat(self.start)) if self.previous else '0'}.json"
 
     @property
@@ -59,9 +60,9 @@ def minute(moment: datetime) -> str:
 
 
 def object_name(content: bytes, now: datetime) -> str:
-    """An object's name: the minute, and the content's digest.
+    """An object's name: the minute and the content's digest.
 
-    Equal content in one minute has one name: a second put is refused.
+    Equal content in one minute has one name, so S3 refuses a second put.
     """
     return f"{OBJECTS}{minute(now)}/{digest(content)}.jsonl.gz"
 
@@ -88,7 +89,9 @@ def parse(content: bytes) -> Seal:
 def periods(
     newest: Seal | None, first: str | None, now: datetime, *, period: timedelta, grace: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the unsealed periods that ended before the `grace`, in which calls may still put objects.
+    """Yield the unsealed periods that ended more than `grace` ago.
+
+    Within the grace, calls may still put objects.
 
     A chain begins with the period of the `first` object, or with the latest period.
     """

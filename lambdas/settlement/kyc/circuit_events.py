@@ -1,6 +1,6 @@
 """Events of the circuit's changes.
 
-A lost event is only logged: an opened circuit also raises an alarm, by its metric.
+A lost event is only logged. An opened circuit also raises an alarm, by its metric.
 """
 
 import json

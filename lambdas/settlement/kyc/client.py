@@ -1,5 +1,3 @@
-"""Questions to the KYC provider."""
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,13 +18,12 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429})  # and every status from 500 up
 
 @dataclass(frozen=True)
 class Refused:
-    """A final answer: the request is refused."""
+    """The provider refuses the request. This answer is final."""
 
     http_status: int
 
     @property
     def wants_another_key(self) -> bool:
-        """Whether a wrong API key may be the cause."""
         return self.http_status in (401, 403)
 
 
@@ -45,9 +42,9 @@ PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in _MODULES}
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """`health_path` may be empty.
+    """The provider's address. An empty `health_path` means: no health check.
 
-    The two timeouts bound an exchange as in `Exchanger`, DNS lookup and TLS handshake included.
+    The two timeouts limit an exchange as in `Exchanger`. They include DNS lookup and TLS handshake.
     """
 
     url: str
@@ -63,7 +60,7 @@ class Endpoint:
 
 
 class Client:
-    """For one thread. It keeps its connection."""
+    """A client for one thread. It keeps its connection."""
 
     def __init__(self, endpoint: Endpoint, config: StageConfig) -> None:
         self.endpoint, self._config = endpoint, config
@@ -78,11 +75,11 @@ class Client:
         )
 
     def ensure_can_ask(self, settlement: Settlement) -> None:
-        """Raise KycRequestRefused if a field that the provider needs is missing."""
+        """Raise KycRequestRefused if a field is missing that the provider needs."""
         self._provider.body(settlement, self._config)
 
     def ask(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
-        """Ask once; return a refusal as an answer. Raises KycUnavailable without a valid answer in time."""
+        """Ask once. Return the verdict or a refusal. Raises KycUnavailable without a valid answer in time."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -108,7 +105,7 @@ class Client:
             raise KycUnavailable("kyc: the provider's answer is not what its contract says") from error
 
     def is_healthy(self) -> bool:
-        """Whether the health check, without an API key, answers 200."""
+        """Whether the health check answers 200. It uses no API key."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "settlement-saga"}
         try:
             status, _ = self._exchange("GET", self._health_path, headers, None)

@@ -1,8 +1,8 @@
-"""OpenSanctions' match API, which the open-source server yente also offers.
+"""OpenSanctions' match API. The open-source server yente offers it, too.
 
-Source: https://www.opensanctions.org/docs/api/matching/. The API only screens names: a match goes to a
-review, whose verdict comes by webhook. An account id is never sent as a name: it would match no list, and be
-approved.
+Source: https://www.opensanctions.org/docs/api/matching/. The API only screens names. A match goes to a
+review, and a webhook brings the verdict. Never send an account id as a name: it matches no list, so it would
+be approved.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ def path(dataset: str) -> str:
 
 
 def authorization(api_key: str) -> str:
-    """A self-hosted yente server ignores this header."""
+    """The header's value. A self-hosted yente server ignores it."""
     return f"ApiKey {api_key}"
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """`LegalEntity` covers persons and companies.
+    """Build the query. The schema `LegalEntity` covers persons and companies.
 
     Raises KycRequestRefused if a name is missing: the claim may be older than the stage's rule.
     """
@@ -41,7 +41,10 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
 
 
 def read(content: object, settlement: Settlement) -> Verdict:
-    """APPROVED if no listed party matches, else REVIEW. Raises ValueError if malformed."""
+    """Read the answer: REVIEW if a listed party matches, otherwise APPROVED.
+
+    Raises ValueError if malformed.
+    """
     try:
         matches = [
             f"{party}: {result['id']} in {', '.join(result['datasets'])}, score {result['score']}"

@@ -24,7 +24,7 @@ UNREADABLE = "KycSecretUnreadable"
 """Metric of the KYC provider's secrets, and of the checks'."""
 
 SIGNING_CACHE_SECONDS = 10
-"""How long a signature by a new secret may still be refused."""
+"""How long a secret is cached. For this time, a signature by a new secret may be refused."""
 
 _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T06:04:00Z"
 

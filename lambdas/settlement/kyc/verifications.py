@@ -1,4 +1,4 @@
-"""A KYC provider with this project's own contract, `docs/contracts/kyc.openapi.yaml`."""
+"""A KYC provider under this project's contract, `docs/contracts/kyc.openapi.yaml`."""
 
 from typing import Any
 

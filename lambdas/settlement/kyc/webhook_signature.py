@@ -1,4 +1,4 @@
-"""Webhook signatures as https://www.standardwebhooks.com specifies them (HMAC-SHA256)."""
+"""Webhook signatures (HMAC-SHA256). Specification: https://www.standardwebhooks.com."""
 
 import base64
 import hashlib
@@ -9,21 +9,22 @@ from datetime import datetime, timedelta
 from settlement.core.model.errors import KycUnavailable, SignatureRefused
 
 TOLERANCE = timedelta(minutes=5)
-"""Largest clock difference, and time in which a recorded call can be replayed. The specification's own
-libraries use the same.
+"""Largest difference of clocks. For this time, a recorded call can be replayed.
+
+The specification's own libraries use the same value.
 """
 
 SIGNATURES_MAX = 10
-"""Maximum: a sender adds one signature for each of its secrets."""
+"""Maximum signatures of a call. A sender signs once with each of its secrets."""
 
 _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Return id, time and signatures: the part of `verify` that needs no secret.
+    """Return id, time and signatures. Raises SignatureRefused.
 
-    Raises SignatureRefused.
+    This part of `verify` needs no secret.
     """
     event, sent_at, signatures = (
         headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
@@ -36,10 +37,10 @@ def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, 
 
 
 def verify(headers: Mapping[str, str], body: bytes, secrets: Iterable[object], now: datetime) -> str:
-    """Return the event's id if a secret signed the call within the tolerance.
+    """Return the event's id, if a secret signed the call within the tolerance.
 
-    Header names are in lower case. Raises SignatureRefused; KycUnavailable if the stage's own secret cannot
-    be used.
+    Header names are in lower case. Raises SignatureRefused. Raises KycUnavailable if the stage's own secret
+    is unusable.
     """
     event, sent_at, signatures = check_headers(headers, now)
     signed = b".".join((event.encode(), sent_at.encode(), body))

@@ -17,7 +17,10 @@ _ANY_TIME = "0"
 
 
 def parse_sweep(raw: object) -> tuple[str, str, tuple[int, str] | None]:
-    """Merchant, first minute, and the (partition number, minute) to continue at. Raises InvalidRequest."""
+    """Return the merchant, the first minute, and the (partition number, minute) to continue at.
+
+    Raises InvalidRequest.
+    """
     content = fields_of(raw, ("account", "since", "from"), optional=("since", "from"))
     account, since, come = (content.get(name, "") for name in ("account", "since", "from"))
     problems = []

@@ -1,8 +1,8 @@
-"""Adds releases to a merchant's balance after the releases' commit, each exactly once.
+"""Adds committed releases to a merchant's balance, each exactly once.
 
-For each minute and partition of entries, a row has, for each second, the sum already added to the balance
-(*folded*). A sweep reads this row, then the entries, and adds the difference. So late visibility, repeats and
-several sweepers do no harm.
+Each minute and partition of entries has a row. For each second, the row has the sum that was already added to
+the balance (*folded*). A sweep reads this row, then the entries, and adds the difference. So late visibility,
+repeats and several sweepers do no harm.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Span:
 
 
 def is_release(entry: Row) -> bool:
-    """Other entries change the balance at their commit."""
+    """Whether an entry is a release. Other entries change the balance at their commit."""
     return bool(entry["step"] == Step.RELEASE)
 
 
@@ -61,7 +61,7 @@ def minute_and_second(posted_at: str) -> tuple[str, str]:
 
 
 def readable(entries: Iterable[Row], currency: str, unreadable: Unreadable) -> Iterator[Row]:
-    """Yield the releases in `currency`, the merchant's. A damaged entry does not block others."""
+    """Yield the releases in the merchant's `currency`. A damaged entry does not block others."""
     for entry in entries:
         if reason := _fault(entry, currency):
             unreadable({name: entry[name] for name in ("pk", "sk")}, reason)
@@ -99,7 +99,7 @@ def _is_folded(value: object) -> bool:
 def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
     """Each second's amount that is not yet folded, in minor units.
 
-    Folded sums never shrink. Reconciliation finds a second whose entries sum to less.
+    Folded sums never shrink. Reconciliation reports a second whose entries sum to less.
     """
     sums: dict[str, int] = {}
     for entry in filter(is_release, entries):
@@ -112,7 +112,10 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the releases in those `seconds` with an unreadable entry whose folded sum may include it."""
+    """Yield the readable releases of `seconds` with a folded sum.
+
+    The second's unreadable entry may be in that sum.
+    """
     folded = found["folded"] if found else {}
     for entry in releases:
         _, second = minute_and_second(entry["posted_at"])
@@ -121,7 +124,7 @@ def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str
 
 
 def credit(merchant: str, amount: int, currency: str) -> Write:
-    """Credit a merchant despite the highest balance: the money is already the merchant's."""
+    """Credit a merchant. The highest balance does not matter: the money is already the merchant's."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", currency, state) or AccountNotFound("payee")
@@ -136,7 +139,7 @@ def credit(merchant: str, amount: int, currency: str) -> Write:
 
 
 def fold(span: Span, found: Row | None, gains: Mapping[str, int], currency: str) -> tuple[Write, Write]:
-    """`found` is the row read before the entries.
+    """Build the writes that fold `gains`. `found` is the row, read before the entries.
 
     If another sweep changed the row, the caller reads again.
     """

@@ -13,7 +13,7 @@ from settlement.merchants import sweep, sweeps
 from settlement.merchants.sweep import Span, Unreadable
 
 TRIES_MAX = 6
-"""Each failed try means that another sweeper made progress."""
+"""Maximum tries. Each failed try means that another sweeper made progress."""
 
 _LAST = "~"
 """Sorts after every timestamp."""
@@ -24,11 +24,11 @@ def warn(key: Row, reason: str) -> None:
 
 
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
-    """Return the amount added, in minor units.
+    """Fold a minute of a partition. Return the amount added, in minor units.
 
-    The balance then has all earlier releases, except unreadable ones, which a later sweep adds once they are
-    mended. Raises StoreUnavailable, the account's refusals, and ValueError for an unreadable row of the
-    minute or account.
+    Afterwards the balance has all its earlier releases. A later sweep adds unreadable ones, once they are
+    mended. Raises StoreUnavailable and the account's refusals. Raises ValueError if the row of the minute or
+    account is unreadable.
     """
     account = store.account(span.merchant)
     if account is None:
@@ -72,10 +72,10 @@ def fold_backlog(
     is_over: Callable[[], bool],
     unreadable: Unreadable,
 ) -> tuple[dict[str, int], Span | None]:
-    """Return amounts by minute, and the next call's span, or None at the end.
+    """Fold until time is over. Return the amounts by minute, and the next call's span (None at the end).
 
-    Each call advances by at least a span, so repeated calls end. Unreadable rows are passed to `unreadable`
-    and block no other minute. Raises StoreUnavailable and the account's refusals.
+    Each call handles at least one span, so repeated calls end. Unreadable rows go to `unreadable` and block
+    no other minute. Raises StoreUnavailable and the account's refusals.
     """
     folded: dict[str, int] = {}
     is_first = True
@@ -96,8 +96,8 @@ def _spans(
 ) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, by partition, and whether a release is unswept.
 
-    Rows are read page by page, as a history may span years. A minute's row may be read before its entries or
-    after: only a release folded meanwhile can be missed.
+    Rows are read page by page: a history may span years. The order of reading a minute's row and entries does
+    not matter: only a release folded meanwhile can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:
@@ -114,7 +114,7 @@ def _spans(
 
 
 def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
-    """Whether a release is unswept; True for an unreadable row, which `fold` reports."""
+    """Whether a release is unswept. True for an unreadable row, so that `fold` reports it."""
     try:
         sweep.ensure_readable(swept)
     except MalformedRow:
@@ -123,4 +123,4 @@ def _waits(swept: Row | None, releases: Iterator[Row]) -> bool:
 
 
 def _named_by_fold(key: Row, reason: str) -> None:
-    """Skip an unreadable row: `fold` reports it."""
+    """Skip an unreadable row. `fold` reports it."""

@@ -12,7 +12,7 @@ Release = tuple[str, str]
 NO_RELEASE = "release: must be the place of a merchant's entry"
 
 _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.Z].*", re.DOTALL)
-"""A release's keys, as `keys.entry` makes them, joined by a blank."""
+"""A release's partition and sort key (see `keys.entry`), joined by a blank."""
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
@@ -30,7 +30,6 @@ def _is_release(one: object) -> bool:
 
 
 def bucket(release: Release) -> tuple[str, str]:
-    """A release's (partition, minute) span."""
     partition, sort_key = release
     return partition, minute_and_second(sort_key)[0]
 

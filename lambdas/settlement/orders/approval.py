@@ -24,14 +24,14 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""Minimum persons: a proposal asks for a second person anyway."""
+"""Minimum persons of a proposal. It always asks for a second person."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
     """The digest of a decision, its proposer and the settlement's state.
 
-    The decision's write requires that state. `released` distinguishes the empty escrow before the hold from
-    the empty escrow after the release. Checks are left out: a check may be recorded later.
+    The decision's write requires that state. `released` is needed: the escrow is empty both before the hold
+    and after the release. Checks are left out: a check may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Number of persons that a decision needs. A part counts as the whole: parts add up."""
+    """Number of persons that a decision needs. Parts add up, so a part counts as the whole."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -69,7 +69,7 @@ def proposed(
     now: datetime,
     config: StageConfig,
 ) -> Proposal:
-    """Raises the decision's refusal if the decision is not possible now."""
+    """Build a proposal. Raises the decision's refusal if the decision is not possible now."""
     ensure_fits(state, order)
     decision = decision_of(order)
     proposal = Proposal(
@@ -121,7 +121,7 @@ def decision_of(order: AnyOrder) -> str:
 
 
 def ensure_fits(state: SettlementState, order: AnyOrder) -> None:
-    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused."""
+    """Raise ResolutionRefused, StepFenced, NotReversible or PartRefused if the order does not fit."""
     if isinstance(order, Resolution):
         compensation.ensure_can_resolve(state, order.decision, order.case)
     elif isinstance(order, PartialReversal):
@@ -143,7 +143,7 @@ def amount_of(state: SettlementState, proposal: Proposal, config: StageConfig) -
 
 
 def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
-    """Return the latest proposal if it is the one that `named` names. Raises ProposalRefused."""
+    """Return the latest proposal, if `named` names it. Raises ProposalRefused."""
     if proposal is None or proposal.decision != named.decision:
         raise ProposalRefused(f"digest: there is no proposal to {named.decision}")
     if proposal.seen != named.digest:
@@ -155,7 +155,6 @@ def ensure_named(proposal: Proposal | None, named: Named) -> Proposal:
 
 
 def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, config: StageConfig) -> None:
-    """Raise ProposalRefused for another amount."""
     if named.amount != (amount := amount_of(state, proposal, config)):
         raise ProposalRefused(f"amount: that of the proposal is {amount}; look at it again")
 
@@ -163,7 +162,7 @@ def ensure_shown(state: SettlementState, proposal: Proposal, named: Named, confi
 def ensure_approvable(
     state: SettlementState, proposal: Proposal, caller: Caller, now: datetime, config: StageConfig
 ) -> None:
-    """Raise ProposalRefused, with the reason, where the write would fail."""
+    """Raise ProposalRefused, with the reason, if the approval's write would fail."""
     if proposal.status is not ProposalStatus.OPEN:
         raise ProposalRefused(f"proposal: it is {proposal.status}")
     if not proposal.is_valid(now):

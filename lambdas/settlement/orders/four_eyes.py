@@ -1,6 +1,6 @@
 """Orders of several persons.
 
-The last approval carries the decision out, in one transaction with the proposal's row.
+The last approval carries the decision out. One transaction writes both and the proposal's row.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _TOLD = (
 
 @dataclass(frozen=True, kw_only=True)
 class FourEyes:
-    """`pager` names the runbook of break-glass orders."""
+    """Orders of several persons. `pager` names the runbook of break-glass orders."""
 
     orders: Orders
     pager: PagerConfig
@@ -70,9 +70,9 @@ class FourEyes:
         return self._answer(Proposal.from_row(self.orders.store.record(writes)), state)
 
     def approve(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Approve a proposal; the last person carries it out.
+        """Approve a proposal. The last approval carries the decision out.
 
-        A repeat gets the answer on record, and wakes the execution if none was woken.
+        A repeat gets the recorded answer. It also wakes the execution if an earlier call failed to.
         """
         key, named = parse_shown(body, decision)
         # Read before the settlement: a proposal that does not fit it then never will.
@@ -107,9 +107,9 @@ class FourEyes:
         return self._moved(proposals.withdraw(proposal, caller, now), evidence, state)
 
     def break_glass(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
-        """Carry out, for one person, an order that needs several persons.
+        """Carry out one person's order that needs several persons. First, everybody is paged.
 
-        Everybody is paged first. Raises PageUnavailable and the order's refusals.
+        Raises PageUnavailable and the order's refusals.
         """
         key, order = self._parsed(decision, body, caller, break_glass="yes")
         state = self.orders.state_of(key)
@@ -134,7 +134,7 @@ class FourEyes:
         return Proposal.from_row(row) if row else None
 
     def _is_older(self, latest: Proposal) -> bool:
-        """Whether an open proposal's row lacks a move that is on record, as after a restore.
+        """Whether an open proposal's row lacks a recorded move, as after a restore.
 
         The second read excludes a move that commits meanwhile.
         """
@@ -148,7 +148,7 @@ class FourEyes:
         return is_moved and self._latest(latest.key) == latest
 
     def _next_number(self, key: str, latest: Proposal | None) -> int:
-        """The first proposal number without evidence: a row may be lost, evidence is not."""
+        """The first proposal number without evidence. A row may be lost; evidence is kept."""
         numbers = count((latest.proposal_number if latest else 0) + 1)
         return next(n for n in numbers if not self.orders.store.evidence(key, f"{Move.PROPOSE}:{n}"))
 

@@ -1,4 +1,4 @@
-"""Orders about a settlement: recorded with their effect, before an execution is woken.
+"""Orders about a settlement. An order is recorded with its effect, before an execution is woken.
 
 If the function dies in between, recovery or a repeated order starts an execution.
 """
@@ -55,10 +55,10 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the decision on record.
+        """Return the recorded decision.
 
-        Raises InvalidRequest, SettlementNotFound, ResolutionRefused, ApprovalNeeded, and StepFenced if the
-        case has another decision or is not open.
+        Raises InvalidRequest, SettlementNotFound, ResolutionRefused and ApprovalNeeded. Raises StepFenced if
+        the case has another decision or is not open.
         """
         key, order = parse_resolution(body, caller)
         state = self.state_of(key)
@@ -89,9 +89,9 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the order on record, new or earlier.
+        """Return the recorded order, new or earlier.
 
-        Raises InvalidRequest, SettlementNotFound, NotReversible, and ApprovalNeeded.
+        Raises InvalidRequest, SettlementNotFound, NotReversible and ApprovalNeeded.
         """
         key, order = parse_reversal(body, caller)
         state = self.state_of(key)
@@ -117,9 +117,9 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the part on record.
+        """Return the recorded part.
 
-        Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded, and the payee's
+        Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded and the payee's
         refusals.
         """
         state, order = self.part_of(body, caller)
@@ -134,7 +134,7 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Reverse a part in one transaction: nothing is left to resume. A merchant is swept first."""
+        """Reverse a part in one transaction. No execution has to resume it. A merchant is swept first."""
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -153,7 +153,7 @@ class Orders:
         return self.store.evidence(state.key, REVERSE) is not None
 
     def recover(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Raises InvalidRequest, SettlementNotFound, StartUnavailable.
+        """Have recovery resume a settlement. Raises InvalidRequest, SettlementNotFound, StartUnavailable.
 
         The order is not recorded: the schedule would do the same within minutes.
         """
@@ -172,7 +172,7 @@ class Orders:
     def _decide(
         self, state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
     ) -> tuple[Row, bool]:
-        """The decision on record, and whether it is new."""
+        """The recorded decision, and whether it is new."""
         compensation.ensure_can_resolve(state, order.decision, order.case)
         case, config = compensation.stuck_case(state), self.config
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)
@@ -185,7 +185,10 @@ class Orders:
         return found or dict(transaction.gate.parameters["Item"]), found is None
 
     def state_of(self, key: str) -> SettlementState:
-        """Raises SettlementNotFound, and MalformedRow for a row on which no decision may rest."""
+        """The settlement's state. Raises SettlementNotFound.
+
+        Raises MalformedRow if the row cannot carry a decision.
+        """
         state = self.store.settlement(key)
         if state is None:
             raise SettlementNotFound("key: no request has claimed it")
@@ -205,7 +208,7 @@ class Orders:
 
 
 def _resume(key: str) -> None:
-    """Have recovery resume a settlement, unless its owner runs. If that fails, the schedule does."""
+    """Have recovery resume a settlement without a running owner. If that fails, the schedule resumes it."""
     with suppress(StartUnavailable):
         resumption.wait_for(key)
 
@@ -215,5 +218,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Omit the reason, a person's text; `settle status` shows it."""
+    """Leave out the reason, which a person wrote. `settle status` shows it."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

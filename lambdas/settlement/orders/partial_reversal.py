@@ -12,10 +12,10 @@ from settlement.orders.requests import PartialReversal, part_name, refund_name
 def reverse_part(
     settlement: Settlement, order: PartialReversal, now: datetime, layout: int
 ) -> tuple[Write, ...]:
-    """Reverse a part: the money passes through the escrow, and the stage keeps the fee.
+    """Reverse a part. The money passes through the escrow. The stage keeps the fee.
 
-    `layout` is the row's layout afterwards. Raises PartRefused for more than was released, even if the row
-    allows it.
+    `layout` is the row's layout afterwards. Raises PartRefused for more than the release, whatever the row
+    says.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)

@@ -1,7 +1,7 @@
 """Writes of a reversal in part.
 
-The order's evidence is the idempotency check: the part's number names it, and the effect's transaction writes
-it.
+The order's evidence is the idempotency check. The part's number is in its name. One transaction writes it and
+the effect.
 """
 
 from datetime import datetime
@@ -45,7 +45,7 @@ def refusal_of(state: SettlementState) -> NotReversible | None:
 
 
 def ensure_next(state: SettlementState, order: PartialReversal) -> None:
-    """Raise NotReversible or PartRefused unless the order is the next part, within the rest."""
+    """Check that the order is the next part and within the rest. Raises NotReversible or PartRefused."""
     if refusal := refusal_of(state):
         raise refusal
     if refused := _misfit(state, order):
@@ -82,7 +82,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """Count a part. The row stays SETTLED, and gets this `layout`."""
+    """Count a part. The row stays SETTLED, and gets the `layout`."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):

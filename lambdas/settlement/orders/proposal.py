@@ -17,7 +17,7 @@ class Move(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """The status on record: an OPEN proposal may have expired, or no longer fit its settlement."""
+    """The recorded status. An OPEN proposal may have expired, or no longer fit its settlement."""
 
     OPEN = "OPEN"
     DONE = "DONE"
@@ -26,13 +26,16 @@ class ProposalStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A decision that waits for other persons.
+    """A decision that waits for other persons. A settlement's row has only the latest proposal.
 
-    A settlement's row has only the latest proposal; `proposal_number` counts all. `seen` is the digest of the
-    state. `proposer` is a person, `proposed_by` the ARN, the next three the caller's proof. `needed` and
-    `persons` include the proposer, `approvals` does not. `approved_by` has ARNs, `approved_in` requests,
-    separated by blanks. `case` is 0 for a reversal. `part` (a number) and `amount` (minor units) describe a
-    reversal in part; otherwise they are 0, and not in the row.
+    - `proposal_number`: counts all proposals of the settlement.
+    - `case`: the LIMBO case. 0: a reversal.
+    - `seen`: the digest of proposal and settlement.
+    - `proposer`: a person. `proposed_by`: the person's ARN. The next three fields are the proof.
+    - `needed` and `persons`: with the proposer. `approvals`: without.
+    - `approved_by` and `approved_in`: ARNs and requests, separated by blanks.
+    - `part` and `amount`: number and minor units of a reversal in part. Otherwise they are 0 and not in the
+      row.
     """
 
     key: str
@@ -91,6 +94,6 @@ class Proposal:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """The approvers' ARNs and requests, this caller's last."""
+        """The approvers' ARNs and requests. This caller comes last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

@@ -1,4 +1,4 @@
-"""Writes of a proposal's row. The decision's own writes move the money, in one transaction."""
+"""Writes of a proposal's row. The decision's own writes move the money in the same transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from settlement.orders.proposal import Move, Proposal, ProposalStatus
 
 
 def propose(proposal: Proposal, latest: Proposal | None) -> Write:
-    """Put a proposal. `latest`, if any, was void or closed."""
+    """Put a proposal. It replaces `latest`, which was void or closed."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found and found["seen"] == proposal.seen:
@@ -36,7 +36,7 @@ def propose(proposal: Proposal, latest: Proposal | None) -> Write:
 
 
 def approve(proposal: Proposal, caller: Caller, now: datetime) -> Write:
-    """Count an approval that is not the last one needed."""
+    """Count an approval. It must not be the last approval."""
     return _approve(proposal, caller, now, is_last=False)
 
 
@@ -58,8 +58,8 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """Build a move's evidence.
 
-    The proposal's row detects a replay. If only the evidence exists, the row is lost or outdated, and the
-    move is refused.
+    The proposal's row detects a replay first. Evidence without that row's move means a lost or outdated row:
+    the move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {
@@ -76,7 +76,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """Whether an approval is a replay. The last approval's replay shows in the decision's evidence."""
+        """Whether an approval is a replay. A replay of the last approval shows in the decision's evidence."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

@@ -1,4 +1,4 @@
-"""The only parser from a person's JSON into the domain."""
+"""Parses all of a person's JSON into the domain."""
 
 import re
 from collections.abc import Mapping
@@ -28,16 +28,15 @@ _PART = ("key", "part", "amount", "reason")
 
 @dataclass(frozen=True, kw_only=True)
 class PartialReversal(Order):
-    """An order to reverse a part.
+    """An order to reverse a part, once. The next order names the next `part`.
 
-    `amount` is in minor units. The part is reversed once: the next order names the next `part`.
+    `amount` is in minor units.
     """
 
     part: int
     amount: int
 
     def differs_from(self, entry: Mapping[str, object]) -> str | None:
-        """The first field that differs from the recorded part."""
         return next((name for name in ("amount", "reason") if entry[name] != getattr(self, name)), None)
 
 
@@ -45,8 +44,7 @@ class PartialReversal(Order):
 class Named:
     """A proposal as a person names it.
 
-    An approval repeats the number of the case or part, and the amount, a decimal string. A withdrawal leaves
-    them None.
+    An approval repeats `case`, `part` and `amount` (a decimal string). A withdrawal leaves them None.
     """
 
     decision: str
@@ -57,7 +55,7 @@ class Named:
 
 
 def part_name(part: int) -> str:
-    """Name a part's evidence, and its entry in the payee's account."""
+    """Name a part's evidence, and the part's entry in the payee's account."""
     return f"{REVERSE_PART}:{part}"
 
 

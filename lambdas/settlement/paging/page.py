@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SUBJECT_LENGTH_MAX = 99
-"""SNS takes less than 100 ASCII characters, without a line break."""
+"""SNS takes less than 100 ASCII characters, and no line break."""
 
 LINE_LENGTH_MAX = 600
 DETAIL_BYTES_MAX = 200_000
@@ -38,9 +38,9 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """An unknown event pages as well.
+    """The page of an event. An unknown event pages, too.
 
-    Names, causes and reasons are other people's text: each is confined to one line.
+    Names, causes and reasons are other people's text. Each is kept in one line.
     """
     kind, detail = str(event.get("detail-type")), event.get("detail")
     content: Mapping[str, Any] = detail if isinstance(detail, dict) else {}

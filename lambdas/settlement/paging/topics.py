@@ -13,7 +13,7 @@ _client = LazyClient(
 
 
 def publish(page: Page) -> None:
-    """Publish on the topic of the page's urgency. Raises PageUnavailable unless SNS confirms it."""
+    """Publish on the topic of the page's urgency. Raises PageUnavailable without SNS's confirmation."""
     topic = os.environ["PAGE_TOPIC" if page.is_urgent else "INFORMATION_TOPIC"]
     try:
         _client.publish(TopicArn=topic, Subject=page.subject, Message=page.text)

@@ -1,7 +1,7 @@
 """Proof, from the table's rows, that no money was lost or made.
 
-Per currency, all accounts must sum to zero. Each entry has one debit and one credit, so it suffices that
-balance rows equal the sums of their entries, and settlements' rows have exactly their slots' entries.
+In each currency, all accounts must sum to zero. Each entry has one debit and one credit, so two checks
+suffice. A balance row equals the sum of its entries. A settlement's row has exactly the entries of its slots.
 """
 
 from settlement.proof.findings import Difference, Findings, Look, describe

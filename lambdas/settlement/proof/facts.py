@@ -1,4 +1,4 @@
-"""Facts of each row for comparison with other rows, without personal data."""
+"""The facts of each row that other rows must match, without personal data."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """Amounts in minor units, slots as times, digests that evidence must repeat."""
+    """Facts of a settlement's row. Amounts are in minor units; a slot is a time.
+
+    Evidence must repeat the digests.
+    """
 
     key: str
     status: str
@@ -36,7 +39,7 @@ class SettlementFacts(NamedTuple):
     stuck: str | None = None
 
     since: str | None = None
-    """`in_flight_since`, if evidence has the same time."""
+    """`in_flight_since`, if the evidence has the same time."""
 
     parts: int = 0
 
@@ -56,9 +59,9 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """An entry of `account`. The other side is a settlement's escrow; of a deposit or withdrawal, the bank.
+    """An entry of `account`. The other side is a settlement's escrow, or the bank.
 
-    `key` is the key of the settlement, or of the order.
+    The bank is the other side of a deposit or withdrawal. `key` is the settlement's or the order's.
     """
 
     key: str
@@ -72,15 +75,12 @@ class EntryFacts(NamedTuple):
 
     @property
     def change(self) -> int:
-        """Change of the account's balance. The escrow's change has the other sign."""
+        """Change of the account's balance. The other side changes by the opposite."""
         return self.amount if self.side == "credit" else -self.amount
 
 
 class EvidenceFacts(NamedTuple):
-    """A fact that moves no money.
-
-    `content` is the digest of the part that the settlement's row repeats.
-    """
+    """A fact that moves no money. `content` is the digest of the part that the settlement's row repeats."""
 
     key: str
     step: str
@@ -93,8 +93,10 @@ class EvidenceFacts(NamedTuple):
     """Amount of a reversal in part."""
 
     persons: str = ""
-    """For a proposal or approval: the digest of its subject and person. For an approved decision: the digests
-    that must be on record, separated by blanks.
+    """Digests that connect a decision with its proposal and approvals.
+
+    - Of a proposal or approval: one digest, of its subject and person.
+    - Of an approved decision: all digests that must be recorded, separated by blanks.
     """
 
 
@@ -109,7 +111,7 @@ class ProposalFacts(NamedTuple):
     key: str
     number: int
     approvals: int
-    """Approvals with their own evidence: the last approval is in the decision's evidence."""
+    """Approvals with their own evidence. The last approval is in the decision's evidence."""
 
     is_withdrawn: bool
     is_done: bool
@@ -134,7 +136,7 @@ class OrderFacts(NamedTuple):
 class MatchFacts(NamedTuple):
     """A match of a bank's line and an order.
 
-    `key` is the order's. `teller` tells whose row gave this fact: the line's or the order's.
+    `key` is the order's. `teller` is the row that gave this fact: "line" or "order".
     """
 
     account: str
@@ -167,9 +169,9 @@ class CaseFacts(NamedTuple):
 
 
 class SweepFacts(NamedTuple):
-    """A change of a merchant's unswept amount: releases add, sweeps subtract.
+    """A change of a merchant's unswept amount. Releases add; sweeps subtract.
 
-    `second` names a partition of the merchant's entries, and a second.
+    `second` names a second and a partition of the merchant's entries.
     """
 
     account: str
@@ -178,9 +180,10 @@ class SweepFacts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A merchant's unswept amount, and the first second (`above`) in which more was folded than received.
+    """A merchant's unswept amount.
 
-    `old` and `old_above` are the same, but only over seconds whose entries may have expired.
+    - `above`: the first second in which more was folded than received.
+    - `old` and `old_above`: the same two, over seconds whose entries may have expired.
     """
 
     unswept: int = 0
@@ -203,9 +206,9 @@ class BalanceFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum one merchant's changes, given in order of their seconds.
+    """Sum one merchant's changes. They come in the order of their seconds.
 
-    Entries from before `kept_from`, a full minute, may have expired.
+    `kept_from` is a full minute. Entries before it may have expired.
     """
     unswept, above, old, old_above = 0, None, 0, None
     for second, of_second in groupby(sweeps, key=attrgetter("second")):

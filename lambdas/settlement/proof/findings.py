@@ -20,8 +20,9 @@ from settlement.proof.retention import KEEPS_ALL, Old, Retention
 from settlement.proof.watch import CutOff
 
 MOVING = "moving"
-"""Money that moved during the scan, as a kind of account in the totals: scanned entries minus rows at a
-second look.
+"""Money that moved during the scan: scanned entries minus rows at a second look.
+
+In the totals, it is a kind of account.
 """
 
 
@@ -55,9 +56,10 @@ Look.MOVING = Look(Verdict.MOVING)
 class Difference:
     """A row that differs from its entries. `row` is None if missing or malformed.
 
-    `entries` are a settlement's, or an account's deposits and withdrawals. An account has `sums` of its
-    entries by currency, and `cases` that block it. By the `retention`, entries may have expired; `old` has an
-    account's sums of them.
+    - `entries`: a settlement's, or an account's deposits and withdrawals.
+    - `sums`: an account's entries, summed by currency.
+    - `cases`: the LIMBO cases that block the account.
+    - `retention`: determines which entries may have expired. `old` has an account's sums of these.
     """
 
     key: Row
@@ -78,10 +80,13 @@ class Difference:
 class Findings:
     """Sums of the rows, and their faults.
 
-    `totals`: minor units per currency, by kind of account. `in_flight`: number of rows that agreed at a
-    second look. `unproven`: rows that moved during every look or were not judged. `unswept`: amount and
-    currency by merchant. `ahead`: settlements listed too far ahead. `entries` includes evidence. `cut_off`:
-    why the judgement is incomplete, without names or amounts.
+    - `totals`: minor units by currency and kind of account.
+    - `unproven`: rows that moved during every look or were not judged.
+    - `unswept`: amount and currency by merchant.
+    - `ahead`: settlements that the index lists too far ahead.
+    - `entries`: includes evidence.
+    - `in_flight`: number of rows that agreed at a second look.
+    - `cut_off`: why the judgement is incomplete, without names or amounts.
     """
 
     totals: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))

@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and its evidence determine exactly the entries that must exist: each slot stands for one
-entry, with a known account, time and amount; other entries follow from reversals in part and LIMBO decisions.
+A settlement's row and evidence determine exactly the entries that must exist. Each slot stands for one entry,
+with a known account, time and amount. Reversals in part and LIMBO decisions determine the other entries.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -85,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow is the other side of each entry."""
+    """The escrow after these entries. It is the other side of each."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -110,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """The balance does not have a merchant's unswept amount yet."""
+    """Compare an account. Its balance does not have a merchant's unswept amount yet."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -147,9 +147,9 @@ def _decide(
     entries: Collection[EntryFacts],
     evidence: Iterable[EvidenceFacts],
 ) -> Iterator[str]:
-    """Add decisions' entries to `expected`; yield each write-off that replaces no reversal.
+    """Add the decisions' entries to `expected`.
 
-    A write-off's entry replaces the entry of the reversal.
+    A write-off's entry replaces a reversal's entry. Yields each write-off without such a reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):
@@ -181,7 +181,6 @@ def _decide(
 
 
 def _of_parts(row: SettlementFacts, evidence: Iterable[EvidenceFacts]) -> Iterator[EntryFacts]:
-    """Yield the payee's debit and the payer's credit of each reversal in part."""
     for one in evidence:
         kind, _, number = one.step.partition(":")
         if kind == REVERSE_PART and one.amount is not None:

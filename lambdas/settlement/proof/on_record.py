@@ -60,7 +60,7 @@ def of_others(
 
 
 def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | None) -> Iterator[str]:
-    """Compare proposals' evidence with the latest proposal's row. One transaction writes both."""
+    """Compare the proposals' evidence with the latest proposal's row. One transaction writes both."""
     proposed = {one.step.removeprefix(_PROPOSE): one for one in evidence if one.step.startswith(_PROPOSE)}
     moves = {one.step for one in evidence if one.step.startswith(PROPOSALS)}
     for move in sorted(moves):
@@ -82,9 +82,9 @@ def of_proposals(evidence: Collection[EvidenceFacts], latest: ProposalFacts | No
 
 
 def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """A provider's evidence may exist without a verdict on the row: the function died or was fenced off.
+    """Compare the verdict with its evidence.
 
-    A webhook's evidence is written with the verdict.
+    A webhook writes both at once. The provider's direct answer may leave evidence without a verdict.
     """
     proof = facts.get(REVIEW) or facts.get(_VERIFY)
     said = proof.decision if proof else None
@@ -98,7 +98,7 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """All checks approve before the provider. A callback's answer, and the end of a wait, leave evidence."""
+    """Compare the checks with their evidence. All checks must approve before the provider."""
     said = {step.removeprefix(CHECK): one.decision for step, one in facts.items() if step.startswith(CHECK)}
     demanded, answered = row.checks.split(), row.answered.split()
     if row.verdict == _APPROVED:
@@ -173,7 +173,7 @@ def _parts_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> I
 
 
 def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Find the proposal behind each decision: proposals' rows are unsigned, and could be forged."""
+    """Find the proposal behind each decision. Proposals' rows are unsigned, so they could be forged."""
     for step, one in facts.items():
         is_decision = step == _REVERSE or step.startswith((_RESOLVE, _PART))
         if one.persons and is_decision and not _is_agreed(one, facts):
@@ -181,7 +181,10 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Whether a proposal on record, not withdrawn and not too old, has all approvals but the last."""
+    """Whether a valid proposal has all approvals but the last.
+
+    A valid proposal is recorded, not withdrawn and not too old.
+    """
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)
@@ -195,7 +198,7 @@ def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> b
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
-    """Whether the steps are numbered from 1 to `length`, which may be forged and huge."""
+    """Whether the steps are numbered from 1 to `length`. A forged `length` may be huge."""
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 

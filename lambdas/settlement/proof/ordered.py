@@ -1,6 +1,6 @@
-"""Comparison of an account's orders with its row and movements.
+"""Comparison of an account's orders with its row and its movements.
 
-A deposit or withdrawal shares a transaction with its order.
+One transaction writes a deposit or withdrawal with its order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
 
 
 def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts]) -> Iterator[str]:
-    """Each match needs both its rows, and an order that agrees with the bank's line."""
+    """Check each match. A match needs both its rows, and an order that agrees with the bank's line."""
     known = {one.key: one for one in orders}
     rows_of: dict[MatchFacts, list[str]] = {}
     for one in matches:
@@ -56,7 +56,7 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Compare only counts: freezes and unfreezes alternate, but clocks may disagree."""
+    """Compare an account's state with its orders. Freezes and unfreezes are only counted: clocks differ."""
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

@@ -1,7 +1,6 @@
-"""Pages of a scan or query, read fast as plain rows.
+"""Pages of a scan or query, as plain rows.
 
-botocore's parser and boto3's deserializer take six times as long per row. Only a successful response's body
-is parsed here.
+This module parses the body of a successful response itself: botocore and boto3 take six times as long.
 """
 
 import json
@@ -22,13 +21,13 @@ from settlement.core.store.dynamodb import Store
 from settlement.journal.lines import plain_row
 
 SEGMENTS = 4
-"""Segments read in parallel, so judging rarely waits."""
+"""Segments read in parallel. With four, judging rarely waits."""
 
 PAGE_ROWS = 400
-"""Rows of a page. Each segment has a page in memory; 1,000 rows would take 10 MB more."""
+"""Rows of a page. Each segment has a page in memory. Pages of 1,000 rows would take 10 MB more."""
 
 TRIES_MAX = 10
-"""Maximum calls for one throttled or unanswered page, over some twenty seconds."""
+"""Maximum calls for one throttled or unanswered page. They take some twenty seconds."""
 
 Page = dict[str, Any]
 
@@ -115,7 +114,7 @@ def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
 
 
 def _exactly(body: str) -> Page:
-    """Parse values by position: exact, but ten times slower."""
+    """Parse value by value. It is exact, but ten times slower."""
     page: Page = json.loads(body)
     page["Items"] = [plain_row(item, Decimal) for item in page["Items"]]
     if "LastEvaluatedKey" in page:
@@ -137,7 +136,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """An int, or else a Decimal, so that the proof can report the row."""
+    """An int, or a Decimal for a fraction: the proof reports such a row."""
     try:
         return int(text)
     except ValueError:
@@ -145,6 +144,6 @@ def _number(text: str) -> int | Decimal:
 
 
 _AMBIGUOUS = re.compile(r'"M"\s*:\s*\{\s*"(?:S|N|M|SS|BOOL)"\s*:\s*\{')
-"""A map with a member named like a type, which the decoder would misread. No function writes it."""
+"""A map with a member named like a type. The decoder would misread it. No function writes it."""
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_plain)

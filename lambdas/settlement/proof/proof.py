@@ -1,4 +1,4 @@
-"""The proof: each row against its rules and its entries, and the sums of all rows."""
+"""The proof. It compares each row with its rules and entries, and sums all rows."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -26,13 +26,13 @@ from settlement.signing.signature import RowKeys
 
 LookAgain = Callable[[Difference], Look]
 Read = Callable[[Row, Findings, Spool], str | None]
-"""Spools a row's facts, and returns its currency. Raises MalformedRow."""
+"""Spools a row's facts. Returns the row's currency. Raises MalformedRow."""
 
 
 class Stage(NamedTuple):
     """The stage's rules. A rule of None is not checked.
 
-    The index lists no settlement after `listed_until`; in review, none after `reviews_until`.
+    The index may list a settlement up to `listed_until`, and one in review up to `reviews_until`.
     """
 
     currencies: Collection[str] | None = None
@@ -50,8 +50,9 @@ def reconcile(
 ) -> Findings:
     """Compare every balance and escrow with its entries, and every entry with its cause.
 
-    Money moves during the scan, so `look_again` reads a differing row once more; only a confirmed difference
-    is a fault. If the watch, the table or the disk ends the run early, the whole table is unproven.
+    Money moves during the scan. So `look_again` reads a differing row once more, and only a confirmed
+    difference is a fault. The watch, the table or the disk may end the run early. Then the whole table is
+    unproven.
     """
     findings = Findings()
     with Spool() as own, findings.unless_cut_off():
@@ -95,8 +96,8 @@ def judge(
 ) -> None:
     """Judge all facts. Raises CutOff.
 
-    Entries that may have expired are summed here, whether they still exist or not: expiry during the scan
-    changes nothing.
+    Entries that may have expired are summed here, existing or not. So their expiry during the scan changes
+    nothing.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):

@@ -7,10 +7,11 @@ from settlement.retention import expiry
 
 
 class Retention(NamedTuple):
-    """The stage's shortest retention ever, in `days`; None: for ever.
+    """Which entries may have expired.
 
-    Every entry exists that was posted since `kept_from`, a full minute, or expires after `gone_until`, in
-    seconds since 1970.
+    - `days`: the stage's shortest retention ever. None: for ever.
+    - `kept_from`: a full minute. All entries posted since exist.
+    - `gone_until`: seconds since 1970. All entries that expire later exist.
     """
 
     days: int | None = None

@@ -1,6 +1,6 @@
 """Parsers of all rows except settlements.
 
-Each raises MalformedRow, even for a key that contradicts the row's content.
+Each raises MalformedRow, also for a key that contradicts the row's content.
 """
 
 import json
@@ -140,7 +140,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Require that an order is listed at its time, and other evidence not at all."""
+    """Check the index keys. An order is listed at its time; other evidence is not listed."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -149,9 +149,9 @@ def _check_listed(row: Row, ordered_at: str | None) -> None:
 
 
 def _persons(row: Row, decision: str, reason: str, by: str) -> str:
-    """The digests of all persons but the last, who decides. Empty if one person decides alone.
+    """The digests of all persons except the last, who decides.
 
-    Raises MalformedRow if one person counts twice.
+    Empty if one person decides alone. Raises MalformedRow if one person counts twice.
     """
     approved_by = (values.optional(row, "approved_by", str) or "").split()
     if not approved_by:
@@ -214,7 +214,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """A statement's currency; None for a file."""
+    """The currency of a statement's row. None: the row is a file's."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):
@@ -370,7 +370,7 @@ def sound(kind: Callable[[Row], _Facts], rows: Iterable[Row]) -> Iterator[_Facts
 
 WRONG_KEY = "no row of its kind has such a key"
 MOVES = {"deposit": "credit", "withdraw": "debit"}
-"""Orders that move money, and the account's side. An order is also its entry's step."""
+"""Orders that move money, and the account's side. The order's name is also the step of its entry."""
 
 BANK_SIDES = {"deposit": "in", "withdraw": "out"}
 
@@ -397,7 +397,7 @@ _CIRCUIT_COUNTS = (
     *("not_needed_after", "probe_lease_expiry"),
 )
 _CIRCUIT_TEXTS = ("failed", "probe", "half_open_owner")
-"""The last name here and in `_CIRCUIT_COUNTS` is an earlier release's."""
+"""Texts of the circuit's row. The last name here and in `_CIRCUIT_COUNTS` is an earlier release's."""
 
 _CIRCUIT_NEEDS: dict[str, tuple[str, ...]] = {
     "CLOSED": ("failure_count",),

@@ -1,7 +1,7 @@
 """Comparison of a table with its sealed journal.
 
-A deleted settlement, a deposit raised with its balance, or a replaced entry leaves consistent rows. The
-journal has the originals.
+Some frauds leave consistent rows: a deleted settlement, a deposit raised with its balance, a replaced entry.
+The journal has the originals.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ from settlement.proof.sealed_freezes import Freezes
 from settlement.proof.sealed_spool import Named, SealedSpool, Told
 
 LAG = timedelta(minutes=15)
-"""Time for a row to reach the journal: stream window, retries, clock skew. A younger row is only counted."""
+"""Time until a row is in the journal: stream window, retries, clock skew. Younger rows are only counted."""
 
 _TELLING = (SLOT, COVERED)
 _BY_THE_TABLE = ("ROW", *_TELLING)
@@ -32,7 +32,7 @@ _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
 class _Bounds(NamedTuple):
-    """Times: a row from `begin` to `end` must be sealed, and none is later than `ahead`."""
+    """Times. A row from `begin` to `end` must be sealed. No row is later than `ahead`."""
 
     begin: str
     end: str
@@ -43,8 +43,10 @@ class _Bounds(NamedTuple):
 class SealedFindings:
     """Result of the comparison.
 
-    `young`: rows and objects that no seal can cover yet. `before`: rows older than the journal. `restored`:
-    rows changed, then changed back. `expired`: expired entries that their settlement's row confirms.
+    - `restored`: rows changed, then changed back.
+    - `young`: rows and objects that no seal can cover yet.
+    - `before`: rows older than the journal.
+    - `expired`: expired entries, confirmed by their settlement's row.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -71,10 +73,11 @@ def compare(
 ) -> SealedFindings:
     """Compare sealed rows with the table, and the table's rows with the journal.
 
-    `kept` is the digest of a seal copied out earlier, which must be in the chain. `lacks` gets the key of
-    each row that the journal lacks, except young rows. Read the journal before the rows, so that each line's
-    row exists. An entry may be missing if its sealed expiry is past and its settlement's row matches the
-    journal.
+    Read the journal before the rows, so that each line's row exists. `kept` is the digest of a seal copied
+    out earlier: the chain must have it. `lacks` gets the key of each row that the journal lacks, except young
+    rows.
+
+    An entry may be missing if its sealed expiry is past. Then its settlement's row must match the journal.
     """
     findings = SealedFindings()
     with SealedSpool() as spool:
@@ -268,7 +271,7 @@ def _judge_missing(
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Whether a settlement's change was undone: the status can follow, and nothing was paid later.
+    """Whether a settlement's change was undone: its status can follow, and nothing was paid later.
 
     The proof has compared `paid_at` with signed entries.
     """

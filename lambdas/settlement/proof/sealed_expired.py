@@ -1,6 +1,6 @@
-"""Expired entries. Each is implied by a slot of a settlement's row.
+"""Expired entries. A slot of a settlement's row implies each of them.
 
-No signed entry proves the slot any more; the journal does.
+No signed entry proves such a slot any more. The journal proves it.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 SLOT, COVERED = "SLOT", "COVERED"
-"""The table's statements: an entry existed, or a write-off replaced it."""
+"""What the table says about an expired entry: it existed, or a write-off replaced it."""
 
 _CONTENT = (
     *("pk", "sk", "step", "posted_at", "request_hash"),
@@ -42,7 +42,7 @@ def told_by(row: Row, retention: Retention) -> Iterator[Told]:
 
 
 def content_of_line(row: Row, retention: Retention) -> str | None:
-    """Digest a sealed, expired entry; None for any other row."""
+    """The digest of a sealed, expired entry. None for any other row."""
     if EXPIRES not in row or not expiry.may_expire(row, retention.days):
         return None
     return _digest(row) if row[EXPIRES] <= retention.gone_until else None

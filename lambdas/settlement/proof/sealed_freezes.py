@@ -1,7 +1,7 @@
 """Debits of a frozen or closed account, by the times of the table's stream.
 
-A writer of the table can remove `frozen_at`, let a payment be held, and restore `frozen_at`: the rows then
-agree. Only the stream's times are of one clock.
+A writer of the table can remove `frozen_at`, let a payment be held, and restore `frozen_at`. The rows then
+agree, but the stream's times reveal it. Only these times are of one clock.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from settlement.core.model.status import Step
 from settlement.proof.sealed_spool import Told
 
 APART_SECONDS = 10
-"""Tolerance of the stream's approximate times."""
+"""Tolerance in seconds: the stream's times are approximate."""
 
 _STOPPED_BY: Mapping[str, Collection[str]] = {
     Step.HOLD: (OrderKind.FREEZE, OrderKind.CLOSE),
@@ -24,14 +24,14 @@ _STOPPED_BY: Mapping[str, Collection[str]] = {
 
 
 class Freezes:
-    """Times of the orders that freeze, unfreeze or close. Only these orders take memory."""
+    """Times of the orders that freeze, unfreeze or close. Other orders take no memory."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._undated: set[str] = set()
 
     def note(self, told: Iterable[Mapping[str, Any]]) -> None:
-        """Note these lines' orders. A forged line may lack anything."""
+        """Note these lines' orders. A forged line may lack any attribute."""
         for line in told:
             row = line.get("new", {}).get("row", {})
             if row.get("order") not in _ORDERS:
@@ -41,7 +41,7 @@ class Freezes:
             self._times[str(row.get("account")), row["order"]].setdefault(row["pk"], int(line["at"]))
 
     def broken_by(self, told: list[Told], until: datetime) -> str | None:
-        """The order that should have stopped an entry, or None.
+        """The order that should have stopped an entry.
 
         An entry at `until` or later is not judged: the freeze may have ended.
         """

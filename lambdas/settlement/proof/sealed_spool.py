@@ -1,6 +1,7 @@
 """Spool of the comparison: names and digests of rows and lines.
 
-An unnamed database like `spool`, sorted by row key: the journal is ordered by time, the table not at all.
+An unnamed database sorts them by row key, as in `spool`. The journal is ordered by time, the table not at
+all.
 """
 
 import sqlite3
@@ -21,12 +22,13 @@ _BATCH = 1_000
 
 
 class Told(NamedTuple):
-    """A statement about a row, by the table (`event` is `ROW`) or a line of the journal.
+    """A statement about a row. Its source is the table (`event` is `ROW`) or a line of the journal.
 
-    `before` is the digest before a change. `status` and `paid_at` are a settlement's, before the change. An
-    entry that may have expired has a line and a `SLOT` from its settlement's row, both with the `content`
-    digest; a write-off marks the entry that it replaces as `COVERED`. `worded` also covers a settlement's
-    words; earlier releases lack it.
+    - `before`: the digest before a change.
+    - `status` and `paid_at`: a settlement's, before the change.
+    - `content`: the digest of an entry that may have expired. A line and a `SLOT` of the settlement's row
+      both have it. `COVERED` marks an entry that a write-off replaced.
+    - `worded`: the digest that also covers a settlement's words. Earlier releases lack it.
     """
 
     pk: str
@@ -42,7 +44,7 @@ class Told(NamedTuple):
 
 
 class Named(NamedTuple):
-    """An object that was found (`seal` is None), or is listed by a `seal`."""
+    """An object. `seal` is the seal that lists it. None: the object was found."""
 
     name: str
     seal: str | None
@@ -77,7 +79,6 @@ class SealedSpool:
             self._flush(waiting)
 
     def told(self) -> Iterator[list[Told]]:
-        """Statements by row, sorted by key, then time."""
         for _, of_row in groupby(self._sorted(Told, "pk, sk, at"), itemgetter(0, 1)):
             yield list(of_row)
 

@@ -22,11 +22,12 @@ from settlement.proof.retention import Old
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Maximum readings of a moving row, which is then unproven."""
+"""Maximum readings of a moving row. After them, the row is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
-"""Rows of a statement's tail in successive readings; None: all. At 50 moves a second, 200 rows span 4
-seconds: longer than a function takes to commit.
+"""Length of the tail in successive readings, in rows. None: all rows.
+
+At 50 moves a second, 200 rows span 4 seconds, more than a commit takes.
 """
 
 TRIES_MAX = 100
@@ -35,13 +36,13 @@ TRIES_MAX = 100
 _PAUSE_SECONDS = 0.2
 
 _CLOCKS, _LONGEST = timedelta(hours=1), timedelta(days=1)
-"""Maximum lag of an order's clock behind the scan's, and maximum duration of a scan."""
+"""Maximum lag of an order's clock behind the scan's clock, and maximum duration of a scan."""
 
 
 def look_again(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Look until the row, and the rows that explain it, are known at one instant.
+    """Look until the row and the rows that explain it are known at one instant.
 
-    `began` is the scan's start.
+    `began` is the start of the scan.
     """
     try:
         if keys.is_settlement(difference.key):
@@ -55,9 +56,9 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 
 
 def _settlement(store: Store, difference: Difference) -> Look:
-    """Slots are written once, so an unchanged row has not moved.
+    """Look at a settlement. Slots are written once, so an unchanged row has not moved.
 
-    The proposal's row moves separately, and must be unchanged too.
+    The proposal's row moves separately. It must be unchanged, too.
     """
     key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):
@@ -81,7 +82,7 @@ def _settlement(store: Store, difference: Difference) -> Look:
 
 
 def _account(store: Store, difference: Difference) -> Look:
-    """Read a longer tail of the statement after each difference.
+    """Look at an account. Each difference leads to a longer tail of the statement.
 
     If nothing was added before the tail, all entries are known, and the difference is a fault. Entries that
     may have expired keep the scan's sums.
@@ -121,9 +122,11 @@ def _differs(row: BalanceFacts, total: statement.Tally, waiting: Waiting) -> boo
 def _cases(store: WatchedStore, difference: Difference) -> Look:
     """Compare the count of open cases with the settlements' rows.
 
-    The scan has older cases, the index newer cases. The settlements' rows must be equal before and after the
-    count is read. A settlement back in LIMBO has a higher case number. The index may lag, so a count above
-    the cases is a fault only after all looks. A count below is a fault at once: unknown cases would only add.
+    The scan has the older cases, the index the newer ones. The settlements' rows must be equal before and
+    after the count is read. A settlement that returned to LIMBO differs: its case number is higher.
+
+    A count above the cases is a fault only after all looks: the index may lag. A count below is a fault at
+    once: unknown cases would only add.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:
@@ -154,10 +157,10 @@ def _counted(store: Store, difference: Difference) -> int | None:
 
 
 def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Look:
-    """Orders and entries never change, so the scan's copies remain valid.
+    """Compare an account's orders. Orders and entries never change, so the scan's copies remain valid.
 
-    An order is found only by key, and the account's row names only the last order. So several orders since
-    the scan began may leave the account unproven until the next scan.
+    An order is found only by its key, and the account's row names only the last order. So several new orders
+    may leave the account unproven until the next scan.
     """
     row = store.read(difference.key)
     if row is None:
@@ -182,7 +185,7 @@ def _orders(store: WatchedStore, difference: Difference, began: datetime) -> Loo
 
 
 def _matches(store: WatchedStore, difference: Difference) -> set[MatchFacts]:
-    """Read both rows of each match. One transaction puts both, perhaps while the scan is between them."""
+    """Read both rows of each match. One transaction puts both, but the scan may have met only one row."""
     named = [*difference.matches]
     lines, orders = {one.line for one in named}, {one.key for one in named}
     found = store.rows([*map(keys.bank_match, sorted(lines)), *map(keys.banked, sorted(orders))])

@@ -1,7 +1,7 @@
-"""A settlement's event number, and the events shown by its row.
+"""A settlement's event number, compared with the events that its row shows.
 
-Some events leave no trace: a review that ended, a claim in the millisecond of the hold, and whether an
-earlier write-off covers a step. So the number has bounds.
+Some events leave no trace, such as the end of a review, or a claim in the hold's millisecond. So only bounds
+of the number are known.
 """
 
 from collections.abc import Iterator

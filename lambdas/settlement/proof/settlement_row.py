@@ -1,4 +1,4 @@
-"""A settlement's row: no second look can resolve contradictions within the row."""
+"""Contradictions within a settlement's row. A second look cannot resolve them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -20,18 +20,18 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names: the request can no longer be hashed. The signature covers its other attributes."""
+"""Marks erased names. The request can then no longer be hashed. The signature covers its other attributes."""
 
 
 def settlement(row: Row) -> SettlementFacts:
-    """Raises MalformedRow."""
+    """Parse a settlement's row. Raises MalformedRow."""
     facts = movements(row)
     values.instants(row, _INSTANTS)
     return facts if _RARE.isdisjoint(row) else _of_reversal(row, facts)
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Facts without a reversal. Raises MalformedRow."""
+    """Parse the row's facts without a reversal. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -155,7 +155,6 @@ def _content(row: Row, facts: SettlementFacts) -> dict[str, Any]:
 
 
 def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Only a finished settlement may have erased names."""
     if NAMES_ERASED not in row:
         if hash_of(_content(row, facts)) != facts.request_hash:
             yield "its content is not that of its request_hash"
@@ -167,7 +166,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare times of one clock only: of a write, and of the write's condition."""
+    """Compare only times of one clock: a write's, and its condition's."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"
@@ -198,8 +197,9 @@ def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
     """Compare `in_flight_since` with the event that last set the settlement in motion.
 
-    That is the latest decision, a cancellation (its cause ends with the time), or a review's end, fixed when
-    the review began.
+    - The latest decision.
+    - A cancellation: its cause ends with the time.
+    - A review's end: it was fixed when the review began.
     """
     since = row["resolution"]["decided_at"] if facts.resolution else row["deadline_at"]
     if not facts.resolution and _is_cancelled(row):
@@ -209,7 +209,6 @@ def _since_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _part_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Each reversal in part reverses something, and all parts at most the release."""
     layout = row.get("layout", FIRST)
     if layout > NEWEST or (layout == FIRST and "layout" in row):
         yield f"its layout is {layout}"

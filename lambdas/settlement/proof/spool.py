@@ -1,11 +1,11 @@
 """Spool of a reconciliation: the facts of all rows, sorted on disk.
 
-A table is not ordered by settlement, and may not fit into memory. Sorting brings the rows of a settlement or
-account together; the spools of several parts are merged.
+A table has no order by settlement, and may exceed the memory. Sorting brings the rows of a settlement or
+account together. The spools of several parts are merged.
 
-SQLite's unnamed database has no directory entry: no other process can open it, and it disappears with this
-one. It takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted
-in memory.
+The spool is an unnamed SQLite database. No other process can open it, and it disappears with this process. It
+takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted in
+memory.
 """
 
 import heapq
@@ -111,9 +111,11 @@ class Journal:
 class Account:
     """An account's facts.
 
-    `waiting`: a merchant's unswept amount. `cases`: settlements whose LIMBO case blocks the account.
-    `external`: entries of deposits and withdrawals. `matches`: matches of the account's orders with a bank's
-    lines. `old`: sums of entries that may have expired.
+    - `old`: sums of entries that may have expired.
+    - `waiting`: a merchant's unswept amount.
+    - `cases`: settlements whose LIMBO case blocks the account.
+    - `external`: entries of deposits and withdrawals.
+    - `matches`: the account's orders matched with a bank's lines.
     """
 
     name: str
@@ -160,7 +162,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Sum in memory: a scan meets a partition's entries together."""
+        """Add a change. Sums stay in memory: a scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()
@@ -255,9 +257,9 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
 
 
 def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
-    """Raise CutOff if the scan met a row twice: the scan's sums are then wrong.
+    """Raise CutOff if the scan met a row twice: its sums are then wrong.
 
-    Two equal facts mean one row, met twice.
+    Two equal facts mean one row.
     """
     if not is_new:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
@@ -274,7 +276,7 @@ def _order(kind: type[Any]) -> Sequence[str]:
 
 
 def _place(kind: type[Any]) -> Callable[[Any], Any]:
-    """A sort key in the database's order: by the texts' UTF-8."""
+    """A sort key. Like the database, it orders texts by their UTF-8."""
     return itemgetter(*range(len(_order(kind))))
 
 

@@ -1,14 +1,13 @@
 """An account's statement while it grows, known exactly at one instant.
 
-The whole statement is read once, then its tail repeatedly, with the account's row in between:
+The whole statement is read once. Then its tail is read repeatedly, with the account's row in between:
 
     the statement ──▶ its tail ──▶ the row ──▶ the tail again: unchanged?
                           ▲                         │ no: a move came in between
                           └─────────────────────────┘
 
-Entries never change, so two equal tails mean that all entries at the row's version are known. A function with
-a slow clock may add an entry that sorts before the tail. Then the sums differ from the row, and a longer tail
-is read.
+Entries never change. So after two equal tails, all entries at the row's version are known. A function with a
+slow clock may add an entry that sorts before the tail. Then sums and row differ, and a longer tail is read.
 """
 
 from collections import Counter, deque
@@ -30,7 +29,7 @@ _AFTER = "~"
 
 @dataclass
 class Tally:
-    """Sums of entries by currency, and of a merchant's releases and sweeps by second.
+    """Sums of entries by currency. A merchant's releases and sweeps are also summed by second.
 
     `moves` counts changes of the balance row: sweeps, and all entries but a merchant's releases.
     """
@@ -40,10 +39,10 @@ class Tally:
     folded: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     retention: Retention = KEEPS_ALL
-    """Omit entries that may have expired, and amounts folded from them."""
+    """Entries that may have expired, and amounts folded from them, are left out."""
 
     def add_entry(self, row: Row) -> None:
-        """A malformed entry is a separate fault."""
+        """Add an entry. A malformed entry is skipped: the scan reports it."""
         try:
             entry = rows.entry(row)
         except MalformedRow:
@@ -72,7 +71,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Compare counts: entries are only added."""
+        """Whether no entry came in between. Counts suffice: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -82,13 +81,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class Statement:
-    """The sums `before` a statement's tail, and each partition's first sort key in the tail."""
+    """A statement in two parts.
+
+    `before` has the sums before the tail; `tails` has each partition's first key in the tail.
+    """
 
     before: Tally
     tails: dict[str, str]
 
     def is_complete(self, store: Store) -> bool:
-        """Whether no slow clock or sweep has added a row before the tail."""
+        """Whether all rows are known: no slow clock or sweep has added a row before the tail."""
         again = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             if first:
@@ -97,7 +99,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Read the tail. Sweeps come first, so that the entries include all folded entries."""
+        """Read the tail. Sweeps are read first: then the entries include all folded ones."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))
@@ -105,7 +107,10 @@ class Statement:
 
 
 def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
-    """Read a statement's sums without the last `tail` rows of each partition (None: all)."""
+    """Read a statement's sums, without the last `tail` rows of each partition.
+
+    None: all rows are left out.
+    """
     before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
     sweeps = [keys.swept(partition, "")["pk"] for partition in partitions]
@@ -115,7 +120,10 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add all rows but the last `tail`. Return the tail's first sort key; "" if it has all rows."""
+    """Add all rows but the last `tail`. Return the tail's first sort key.
+
+    "": all rows are in the tail.
+    """
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

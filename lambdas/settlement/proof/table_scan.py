@@ -30,7 +30,10 @@ from settlement.proof.watched_store import WatchedStore
 from settlement.signing.signature import RowKeys
 
 LISTED_AHEAD_MAX = timedelta(hours=1)
-"""Maximum lead of the index outside a review: recovery's longest pause of 15 minutes, and clock skew."""
+"""How far ahead the index may list a settlement outside a review.
+
+It covers recovery's longest pause, and clock skew.
+"""
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 """Maximum lead in a review of at most 30 days."""
@@ -39,8 +42,8 @@ REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """A watch that ends a reconciliation when less than `reserved_ms` is left.
 
-    Second looks share half of the rest. Each may take a quarter of what remains of that half: a hot account
-    leaves time for others.
+    All second looks share half of the rest. One look may take a quarter of the share that is left. So a busy
+    account leaves time for others.
     """
     for_looks = began = latest = -1
 
@@ -71,8 +74,8 @@ def check(
 ) -> Findings:
     """Prove the table. If DynamoDB stops answering, the table is unproven.
 
-    A currency outside `currencies`, or a signature by none of the `row_keys`, is a fault; None disables the
-    check. A settlement listed too far ahead is no fault.
+    A currency outside `currencies` is a fault. So is a signature that no key in `row_keys` made. None
+    disables the check. A settlement listed too far ahead is no fault.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # otherwise a cut-off scan keeps reading
@@ -103,7 +106,7 @@ def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:
 
 
 def look(store: Store, difference: Difference, began: datetime, watch: Watch = unwatched) -> Look:
-    """Raises CutOff."""
+    """Take a second look at a difference. Raises CutOff."""
     phase = looking_again(keys.subject(difference.key)[0])
     try:
         return look_again(WatchedStore(store, phase, watch), difference, began)

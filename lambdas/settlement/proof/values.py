@@ -11,7 +11,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stored import MalformedRow
 
 LARGEST = 2**63 - 1
-"""SQLite stores larger integers inexactly."""
+"""Maximum integer. SQLite stores larger integers inexactly."""
 
 CHECK_NAME = re.compile(r"[a-z][a-z0-9-]{0,29}", re.ASCII)
 """Name of a check, safe to print."""
@@ -114,11 +114,11 @@ def is_instant(value: str) -> bool:
 
 
 def digest(*parts: str) -> str:
-    """Fingerprint texts that may be personal, for comparison only."""
+    """Fingerprint texts for comparison. The texts may be personal."""
     return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
 _LONG = timedelta(days=1)
-"""Far more than clocks differ, and far less than entries are kept."""
+"""Clocks differ by far less; entries are kept far longer."""
 
 _INSTANT_LENGTH = len("2026-11-22T06:04:57.123Z")

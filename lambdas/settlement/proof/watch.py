@@ -4,10 +4,10 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 STRIDE = 1000
-"""Items between two calls of the watch: cheap, and often enough for a clock."""
+"""Items between two calls of the watch. So few calls are cheap, and still stop in time."""
 
 Watch = Callable[[str, int], None]
-"""Takes a phase and its number of items done. May raise CutOff."""
+"""Takes a phase, and the number of items done in it. May raise CutOff."""
 
 READING, JUDGING, LOOKING = (
     "reading rows",
@@ -34,7 +34,7 @@ def unwatched(phase: str, done: int) -> None:
 
 
 def watched(items: Iterable[_Item], phase: str, watch: Watch) -> Iterator[_Item]:
-    """Yield the items, and report their number. Raises CutOff."""
+    """Yield the items, and report their number to the watch. Raises CutOff."""
     done = 0
     watch(phase, done)
     for done, item in enumerate(items, start=1):

@@ -14,7 +14,7 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""API Gateway gives a call 30 s."""
+"""Longest wait. API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
 """Entries per page of a statement."""
@@ -32,7 +32,7 @@ BEGINNING, END = "0", keys.END_OF_TIME
 """They sort before and after every timestamp."""
 
 INTERNAL = re.compile(r"(?:fees|losses|external):[A-Z0-9]{1,32}", re.ASCII)
-"""Internal accounts with entries, each of one currency or asset."""
+"""Internal accounts with entries. Each has one currency or asset."""
 
 _SEQUENCE = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z)?", re.ASCII)
@@ -45,7 +45,7 @@ _FIELD_LENGTH_MAX = 40
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeQuery:
-    """Wait up to `wait` seconds for a sequence above `after`."""
+    """A query for an outcome. It waits up to `wait` seconds for a sequence above `after`."""
 
     key: str
     after: int | None
@@ -54,7 +54,7 @@ class OutcomeQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesQuery:
-    """Entries from `since` until `before`, which is excluded.
+    """Entries from `since` to `before`, which is excluded.
 
     `position` is the sort key of the last entry that the client has.
     """
@@ -71,7 +71,7 @@ class EntriesQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusQuery:
-    """`position` is the client's last place in the index: partition number, sort key, settlement key."""
+    """Settlements in a status. `position` is the client's last place in the index."""
 
     status: Status
     since: str
@@ -84,7 +84,7 @@ class StatusQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalQuery:
-    """`position` is the client's last object and line; 0 for the whole object."""
+    """A query of the journal. `position` is the client's last object and line. Line 0: the whole object."""
 
     since: str
     limit: int
@@ -121,9 +121,9 @@ def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery
 
 
 def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
-    """Raises InvalidRequest.
+    """Parse a query. Raises InvalidRequest.
 
-    A query by account lists the entries, whose settlements are then read.
+    A query by account lists entries. Their settlements are read afterwards.
     """
     checks = _Checks(raw, ("account", "status", "since", "limit", "cursor"))
     if "account" in raw and not _is_account(raw["account"]):
@@ -182,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """A time in the table's format."""
+        """Return a time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise
@@ -214,7 +214,7 @@ def _entries(account: str, since: str, before: str, limit: int, raw: Mapping[str
 
 
 def _place(status: Status, since: str, found: list[Any]) -> tuple[int, str, str]:
-    """A place within the query's part of the index: DynamoDB refuses other starts."""
+    """Check a cursor's place. It must be in the query's part of the index: DynamoDB refuses others."""
     if len(found) != 3 or [type(one) for one in found] != [int, str, str]:
         raise _foreign()
     number, listed_at, key = found
@@ -250,7 +250,7 @@ def _of_journal(since: str) -> list[str]:
 def _cursor(query: list[str], *position: object) -> str:
     """A cursor: a position, and the digest of its query.
 
-    A cursor gives no rights: each page repeats the query, so a forged cursor only begins the page elsewhere.
+    A cursor gives no rights: each page repeats the query. A forged cursor only begins the page elsewhere.
     """
     content = json.dumps([_digest(query), *position], separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")

@@ -6,7 +6,7 @@ from settlement.core.model.stored import MalformedRow, sound
 
 @dataclass(frozen=True)
 class Line:
-    """`key` is a settlement's or order's; `change` is in minor units."""
+    """A line of a statement. `key` is a settlement's or order's. `change` is in minor units."""
 
     posted_at: str
     key: str

@@ -1,7 +1,7 @@
 """Expiry of entries by DynamoDB's time to live.
 
-An entry expires only if the settlement's row, the idempotency record, has all facts of the entry. The row,
-evidence and persons' orders stay.
+An entry expires only if the settlement's row has all its facts. This row is the idempotency record, and
+stays. Evidence and persons' orders stay, too.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ EXPIRES = "expires_at"
 """DynamoDB's time-to-live attribute, in seconds since 1970."""
 
 STEPS = frozenset(name for step in REVERSIBLE for name in (step.value, step.reversal))
-"""Steps whose entries expire: the settlement's row has a slot for each."""
+"""Steps whose entries expire. The settlement's row has a slot for each."""
 
 DAY_SECONDS = 86_400
 
 _SLACK = timedelta(days=1)
-"""How early an entry may be missing: longer than a table scan, and more than clock skew."""
+"""How early an entry may be missing. A table scan takes less time, and clocks differ by less."""
 
 
 def gone_until(now: datetime) -> datetime:
-    """The full minute up to which entries may have expired, in a scan that begins now."""
+    """The full minute up to which entries may expire during a scan that begins now."""
     return (now + _SLACK).replace(second=0, microsecond=0)
 
 
@@ -41,14 +41,13 @@ def adds(config: StageConfig) -> Callable[[Row], Row]:
 
 
 def with_expiry(row: Row, retention_days: int | None) -> Row:
-    """A row that stays is unchanged."""
     if retention_days is None or not (keys.is_entry(row) and row["step"] in STEPS):
         return row
     return {**row, EXPIRES: _second(row["posted_at"]) + retention_days * DAY_SECONDS}
 
 
 def may_expire(row: Row, least_days: int | None) -> bool:
-    """Whether the expiry is valid: whole days after posting, and at least the shortest retention."""
+    """Whether an entry's expiry is valid: whole days after posting, and not before the shortest retention."""
     expires, posted_at, step = row.get(EXPIRES), row.get("posted_at"), row.get("step")
     if not (type(expires) is int and isinstance(posted_at, str) and isinstance(step, str)):
         return False

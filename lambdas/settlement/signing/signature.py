@@ -1,7 +1,8 @@
-"""Signatures of rows: proof that a function of the stage put them.
+"""Signatures of rows. They prove that a function of the stage put the row.
 
-Write access to the table allows consistent forgery: an order, its entry and a higher balance. A signature is
-an HMAC of the immutable attributes. Only the proof and the functions that put such rows have the key.
+Without them, a writer of the table can forge consistently: an order, its entry and a higher balance. A
+signature is an HMAC of the immutable attributes. Only the proof, and functions that put such rows, have the
+key.
 """
 
 import hmac
@@ -13,7 +14,7 @@ from settlement.core.ledger.keys import Row
 from settlement.journal import lines
 
 SIGNATURE = "signature"
-"""Key number, a colon, and the first 96 bits of an HMAC-SHA-256 in base64."""
+"""Attribute with the key's number, a colon and the first 96 bits of an HMAC-SHA-256 in base64."""
 
 SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#", "PAYOUT_CASE#")
 """Partition key prefixes of signed rows. The proof derives the balances from these rows. A destination's rows
@@ -29,12 +30,12 @@ _FIXED: Mapping[str, tuple[str, ...]] = {
 """The immutable attributes of mutable rows that no journal seals."""
 
 _BYTES = 12
-"""96 bits, as RFC 2104 allows 80. Rows are paid by the byte, and an attacker cannot test a guess."""
+"""96 bits. RFC 2104 allows 80. Each byte of a row costs money, and an attacker cannot test guesses."""
 
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Keys that sign rows, by number. A signing function has one key, the proof has all."""
+    """Keys that sign rows, by number. A signing function has one key. The proof has all."""
 
     by_number: Mapping[str, bytes]
 
@@ -49,7 +50,7 @@ class RowKeys:
     def signed(self, row: Row) -> Row:
         """Sign a row, if its kind has a signature.
 
-        Raises ValueError without a key: the proof would reject the row.
+        Raises ValueError without a key: the proof would reject an unsigned row.
         """
         if not row["pk"].startswith(SIGNED):
             return row

@@ -6,7 +6,7 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.signing.signature import RowKeys
 
 row_keys = RowKeys.from_text(os.environ.get("ROW_KEYS", ""))
-"""Empty where no signed row is put."""
+"""Keys that sign rows. Empty in a function that puts no signed row."""
 
 
 def adds(config: StageConfig) -> Callable[[Row], Row]:

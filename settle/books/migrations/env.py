@@ -1,4 +1,4 @@
-"""Alembic's entry point: migrates a given connection, or prints SQL."""
+"""Alembic's entry point. It migrates a given connection, or prints SQL."""
 
 from alembic import context
 

@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -106,19 +106,34 @@ class Walk:
         sign, digits = (1, told[1:]) if told.startswith("-") else (-1, told)
         return sign * money.parse(digits, EXPONENT)
 
-    def invoke(self, output: str, event: Mapping[str, Any]) -> dict[str, Any]:
-        name = self.stack.outputs[output]
-        answer = self.stack.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))
-        found: dict[str, Any] = json.loads(answer["Payload"].read())
+    def invoke(self, function: str) -> None:
+        """Call a function as its schedule does."""
+        found = self.stack.client("cloudformation").describe_stack_resource(
+            StackName=self.stack.cloudformation, LogicalResourceId=self._logical_id(function)
+        )
+        name = found["StackResourceDetail"]["PhysicalResourceId"]
+        answer = self.stack.client("lambda").invoke(FunctionName=name, Payload=b"{}")
         if "FunctionError" in answer:
-            raise CommandFailed(Exit.FAILED, f"{output}: {found.get('errorMessage')}")
-        return found
+            told = json.loads(answer["Payload"].read())
+            raise CommandFailed(Exit.FAILED, f"{function}: {told.get('errorMessage')}")
+
+    def _logical_id(self, function: str) -> str:
+        """CDK's id of a function: its name and a hash."""
+        pages = self.stack.client("cloudformation").get_paginator("list_stack_resources")
+        return next(
+            str(one["LogicalResourceId"])
+            for page in pages.paginate(StackName=self.stack.cloudformation)
+            for one in page["StackResourceSummaries"]
+            if one["ResourceType"] == "AWS::Lambda::Function"
+            and one["LogicalResourceId"].startswith(function)
+        )
 
     def fund(self) -> None:
-        for account, amount in ((self.payer(0), FUNDS), (self.payer(TO_CLOSED), CLOSING_FUNDS)):
+        for number, amount in ((0, FUNDS), (TO_CLOSED, CLOSING_FUNDS)):
+            account, key = self.payer(number), f"demo-fund-{self.run}-{number}"
             open_account(self.stack, account, CURRENCY, "0")
             moved = {"account": account, "amount": amount, "currency": CURRENCY, "reference": account}
-            give(self.stack, OrderKind.DEPOSIT, key=f"fund-{account}".ljust(16, "-"), reason="demo", **moved)
+            give(self.stack, OrderKind.DEPOSIT, key=key, reason="demo", **moved)
             self.receive(amount, account)
         open_account(self.stack, f"new.{self.run}", CURRENCY, "0")
 
@@ -140,7 +155,7 @@ class Walk:
             if answer.status not in (200, 202):
                 raise CommandFailed(Exit.FAILED, f"{request['key']}: {answer.content.get('message')}")
         closed = {"account": self.payer(TO_CLOSED), "reason": "demo"}
-        give(self.stack, OrderKind.CLOSE, key=f"close-{closed['account']}".ljust(16, "-"), **closed)
+        give(self.stack, OrderKind.CLOSE, key=f"demo-close-{self.run}", **closed)
 
     def until(self, numbers: Collection[int], *ends: Status) -> None:
         """Look at these payouts until each has one of these states."""
@@ -166,8 +181,8 @@ class Walk:
         name = f"incoming/{self.run}-{secrets.token_hex(3)}.xml"
         bucket = self.stack.outputs["StatementsBucket"]
         self.stack.client("s3").put_object(Bucket=bucket, Key=name, Body=answer.data)
-        self.invoke("ReadStatementsName", {})
-        self.invoke("FollowPayoutsName", {})
+        self.invoke("ReadStatements")
+        self.invoke("FollowPayouts")
 
 
 def run(report: Report) -> tuple[dict[str, Any], bool]:

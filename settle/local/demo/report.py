@@ -21,6 +21,24 @@ def demo(shown: Mapping[str, Any]) -> None:
     _try_next(shown["settlements"])
 
 
+@or_json
+def bank(shown: Mapping[str, Any]) -> None:
+    _heading("Nine payouts at the simulated bank:")
+    columns = ("key", "bank", "amount", "attempts", "status")
+    print_table(shown["payouts"], columns, right=("amount", "attempts"))
+    print_line()
+    print_line("two persons gave the payout of the closed account to the customer's new one,")
+    print_line("and booked the money that nobody sent")
+    print_line()
+    reconcile_output.findings(shown["reconciliation"], False)
+    currency = shown["currency"]
+    print_line(f"sent: {shown['sent']}, distinct: {shown['distinct']}, paid twice: {shown['paid_twice']}")
+    print_line(
+        f"external:{currency} has grown by {shown['moved_in_books']},"
+        f" the account at the bank by {shown['moved_in_bank']}"
+    )
+
+
 def _settlements(lines: list[dict[str, Any]]) -> None:
     columns = ("key", "amount", "outcome", "calls", "units")
     for machine in Machine:

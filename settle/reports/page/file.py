@@ -7,7 +7,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 
 def ensure_can_write(path: Path, overwrite: bool) -> None:
-    """Raises CommandFailed for a path that cannot be written, before anything is read."""
+    """Check that a path can be written, before anything is read. Raises CommandFailed."""
     if path.name == "-":
         raise CommandFailed(Exit.USAGE, "output: a page is no text for a terminal; name a file")
     if path.is_dir():

@@ -29,9 +29,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The console's frame around a page.
+    """The console's frame around a page. `at` is the page's time.
 
-    `at`: the page's time; `live`: the reload interval, if any.
+    `live` is the interval of its reloads. None: no reloads.
     """
 
     csrf: str
@@ -84,7 +84,10 @@ def page(template: str, frame: Frame | None = None, at: str = "", **values: Any)
 
 
 def _distance(instant: object, at: str, is_live: bool) -> str:
-    """Return "5 min ago"; in a file, read later, "5 min before". Empty for a malformed instant."""
+    """Return "5 min ago".
+
+    In a file, which is read later, return "5 min before". A malformed instant gives "".
+    """
     seconds = seconds_since(instant, datetime.fromisoformat(at))
     if seconds is None:
         return ""
@@ -95,7 +98,7 @@ def _distance(instant: object, at: str, is_live: bool) -> str:
 
 @cache
 def policy(form_action: str) -> str:
-    """The Content-Security-Policy: no script, no request, and the one style with this hash."""
+    """The Content-Security-Policy. It allows no script, no request, and only the style with this hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
 
@@ -109,7 +112,7 @@ def _style() -> str:
 def _environment() -> Environment:
     """Return templates that escape values and control characters.
 
-    Two values are HTML, with the filter `safe`: the style, and a drawing with classes of an enum.
+    Two values are HTML, by the filter `safe`: the style, and a drawing with classes of an enum.
     """
     environment = Environment(
         autoescape=True,

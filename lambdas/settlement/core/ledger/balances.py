@@ -47,7 +47,7 @@ def debit_payer(settlement: Settlement) -> Write:
 
 
 def credit_payee(settlement: Settlement, highest_balance: int | None) -> Write:
-    """A blocked or frozen payee may receive; a closed payee may not."""
+    """Credit the payee. A blocked or frozen payee may receive; a closed payee may not."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return payee_refusal(settlement.currency, state) or CapExceeded.of("payee", settlement.currency)
@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Credit the payer, even if closed or above the highest balance: the money was the payer's."""
+    """Credit the payer. A closed account and the highest balance do not matter: the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
@@ -105,9 +105,9 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def block(account: str) -> Write:
-    """Count a case on its account, which blocks new holds.
+    """Count a LIMBO case on its account. A counted case blocks new holds.
 
-    The transaction with the settlement's row makes the count happen once.
+    The count happens once: it is in one transaction with the write of the settlement's row.
     """
     return update(
         keys.account(account),

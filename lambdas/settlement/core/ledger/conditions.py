@@ -19,10 +19,10 @@ class Condition:
 ABSENT = Condition("attribute_not_exists(pk)")
 
 EXISTS = Condition("attribute_exists(pk)")
-"""Keeps an update from creating a row."""
+"""Require a row. Otherwise an update would create it."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
-"""A SETTLED settlement that meets this condition was never in LIMBO."""
+"""Require that no LIMBO case was resolved. Then a SETTLED settlement was never in LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
 """No part was reversed. Works for both row layouts."""
@@ -32,17 +32,17 @@ NO_VERDICT = Condition("attribute_not_exists(verdict)")
 NOT_IN_REVIEW = Condition("attribute_not_exists(review)")
 
 IN_REVIEW = Condition("attribute_exists(review)")
-"""`review` stays on the row when a reversal begins, so check the status, too."""
+"""Require a `review` on the row. Check the status, too: `review` stays when a reversal begins."""
 
 NOT_EXPIRED = Condition("attribute_not_exists(expired_at)")
-"""Not expired by recovery: fences off workers whose clock lags."""
+"""Require that recovery has not expired the settlement. It stops workers whose clock lags."""
 
 LISTED_IN_FLIGHT = Condition("begins_with(gsi1pk, :in_flight)", {":in_flight": keys.IN_FLIGHT})
 
 NOT_IN_LIMBO = Condition("(attribute_not_exists(limbo_cases) OR limbo_cases = :none)", {":none": 0})
 
 IN_LIMBO = Condition("limbo_cases >= :one", {":one": 1})
-"""False for a missing account."""
+"""Require an open LIMBO case. False for a missing account."""
 
 NOT_FROZEN = Condition("attribute_not_exists(frozen_at)")
 
@@ -63,7 +63,6 @@ def status_is(status: Status) -> Condition:
 
 
 def status_as_expected(expected: Status) -> Condition:
-    """Require the status `expected`, which the order names."""
     return Condition("#status = :expected_status", {":expected_status": expected})
 
 
@@ -76,7 +75,10 @@ def owner_is(execution: str) -> Condition:
 
 
 def is_still_of(owner: str) -> Condition:
-    """Require the owner that was read (a fencing token). A compensation takes over without a new epoch."""
+    """Require the owner that was read (a fencing token).
+
+    The epoch is no substitute: a compensation takes over without a new epoch.
+    """
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
 
@@ -85,7 +87,7 @@ def case_unchanged(resolutions: int) -> Condition:
 
 
 def parts_are(parts: int) -> Condition:
-    """Require `parts` reversals in part, in either row layout: a migration may intervene."""
+    """Require that `parts` parts were reversed. A migration may run, so both row layouts are accepted."""
     either = "(reversals_in_part = :earlier_parts OR parts = :earlier_parts)"
     return Condition(either, {":earlier_parts": parts})
 
@@ -99,7 +101,7 @@ def no_later_case(number: int) -> Condition:
 
 
 def digest_is(digest: str) -> Condition:
-    """Require the digest, shown to the person, of proposal and settlement."""
+    """Require the digest that the person saw. It covers proposal and settlement."""
     return Condition("seen = :digest", {":digest": digest})
 
 
@@ -116,7 +118,7 @@ def still_valid(now: datetime) -> Condition:
 
 
 def replaces(number: int) -> Condition:
-    """Require that the latest proposal, found void or closed, has this number."""
+    """Require that the latest proposal has this number. The caller has found that proposal void or closed."""
     return Condition("proposal_number = :number", {":number": number})
 
 
@@ -137,7 +139,7 @@ def overdue(now: datetime) -> Condition:
 
 
 def before_deadline(now: datetime) -> Condition:
-    """Only the steps up to the release require this."""
+    """Require that the deadline is ahead. Only the steps up to the release need it."""
     return Condition(":now < deadline_at", {":now": timestamp(now)})
 
 
@@ -146,7 +148,7 @@ def committed(step: Step) -> Condition:
 
 
 def not_committed(step: Step) -> Condition:
-    """Each slot is written once."""
+    """Require that the step's slot is empty. Each slot is written once."""
     return Condition(f"attribute_not_exists({step.slot})")
 
 
@@ -155,7 +157,6 @@ def not_reversed(step: Step) -> Condition:
 
 
 def is_undone(step: Step) -> Condition:
-    """Require that `step` never committed, or was reversed or written off."""
     return Condition(f"(attribute_not_exists({step.slot}) OR attribute_exists({step.reversal_slot}))")
 
 
@@ -173,7 +174,6 @@ def same_currency(currency: str) -> Condition:
 
 
 def sufficient(amount: int) -> Condition:
-    """Require a balance of `amount`: no balance ever goes below zero."""
     return Condition("available >= :amount", {":amount": amount})
 
 

@@ -1,4 +1,4 @@
-"""Append-only rows: journal entries, which move money, and evidence, which does not."""
+"""Append-only rows. A journal entry moves money; evidence records a fact."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,9 +14,9 @@ from settlement.core.model.timestamps import timestamp
 
 
 def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) -> Write:
-    """Build a transfer's journal entry.
+    """Build a transfer's journal entry. Its condition only prevents overwriting.
 
-    The condition only prevents overwriting: the settlement's row records the step.
+    The settlement's row records the step, and so prevents a second transfer.
     """
     incoming = moved.credit == accounts.escrow(settlement.key)
     account, side = (moved.debit, "debit") if incoming else (moved.credit, "credit")
@@ -36,9 +36,9 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 
 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
-    """Build the record of a fact that moves no money. Putting it again finds the first record.
+    """Build the record of a fact that moves no money. A repeated put finds the first record.
 
-    It is listed in the orders' index if `content` has `by`: only a person's order does.
+    If `content` has `by`, the orders' index lists the record. Only a person's order has `by`.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

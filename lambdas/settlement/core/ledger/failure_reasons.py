@@ -29,9 +29,9 @@ def forward_refusal(step: str, state: SettlementState) -> SettlementError:
 
 
 def late_or_fenced(now: datetime) -> Explain:
-    """Explain a refusal as a missed deadline or a fence.
+    """Explain a refused write as a missed deadline or a fence. `now` is the write's time.
 
-    Late means: past the deadline at `now`, the write's time, or expired by recovery.
+    The deadline is missed if it is before `now`, or if recovery expired the settlement.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -43,7 +43,7 @@ def late_or_fenced(now: datetime) -> Explain:
 
 
 def reversal_refusal(step: str, state: SettlementState) -> SettlementError:
-    """Refuse a reversal because another execution was faster."""
+    """The refusal of a reversal, because another execution was faster."""
     return StepFenced.at(step, state.status, state.steps, state.reversed)
 
 
@@ -56,8 +56,8 @@ def fenced(
 ) -> OnFailure:
     """Explain a failed condition on the settlement's row.
 
-    The key's claim and content are checked first. If `replay_if` holds, an earlier call applied the write;
-    otherwise `explain` gives the refusal.
+    The key's claim and the request's content are checked first. If `replay_if` holds, an earlier call applied
+    the write. If not, `explain` gives the refusal.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError | AlreadyApplied:
@@ -73,7 +73,7 @@ def fenced(
 
 
 def ensure_admits(settlement: Settlement, step: Step, state: SettlementState | None, now: datetime) -> None:
-    """Before an irrevocable action, raise the refusal of a step that could not commit."""
+    """Raise the step's refusal if the step could not commit. Call it before an irrevocable action."""
     is_open = state is not None and _is_next(step, state) and _has_time(state, now)
     if not (state and is_open and state.same_request(settlement)):
         raise fenced(settlement, step, explain=late_or_fenced(now))(state)
@@ -88,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Why an account places no holds, or None."""
+    """Return why an account places no holds. None: it does."""
     if state is None:
         return None
     if state.is_closed:

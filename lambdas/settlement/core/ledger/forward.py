@@ -33,7 +33,7 @@ def claim(settlement: Settlement, owner: str, now: datetime, config: StageConfig
 
 
 def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: StageConfig) -> Write:
-    """Claim the key and commit the hold in one write: the payment's idempotency check."""
+    """Claim the key and commit the hold in one write. The write is the payment's idempotency check."""
     held = {Step.HOLD.slot: timestamp(now), "escrow": settlement.amount}
     return put(_claimed(settlement, owner, now, config) | held, on_failure=AlreadyApplied)
 
@@ -41,9 +41,11 @@ def claim_and_hold(settlement: Settlement, owner: str, now: datetime, config: St
 def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: datetime) -> Write:
     """Commit `step`, and add `escrow_change` (minor units) to the escrow.
 
-    The step's slot is the idempotency record. A row of a layout without the step skips it. The fee also
-    finishes the settlement. The release requires the held amount in escrow, so a function without write
-    access to `escrow` can forge neither hold nor payout: docs/decisions/2026-11-22-stolen-roles.md.
+    The step's slot is the idempotency record. If the row's layout lacks the step, the row skips it. The fee
+    step also finishes the settlement.
+
+    The release requires the held amount in escrow. Hence a function without write access to `escrow` can
+    forge neither a hold nor a payout: docs/decisions/2026-11-22-stolen-roles.md.
     """
 
     def explain(name: str, state: SettlementState) -> SettlementError:
@@ -107,8 +109,9 @@ def reject(
 ) -> Write:
     """Refuse a claimed settlement for good, while nothing is held.
 
-    An execution passes itself as `owner`, and must still own the settlement. A starter who cancels may pass
-    `seen`, the row's `sequence` that they saw, and `on_failure`.
+    - `owner`: the calling execution, which must still own the settlement.
+    - `seen`: the row's `sequence` that a starter saw before cancelling.
+    - `on_failure`: the starter's own meaning of a failed condition.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

@@ -5,29 +5,34 @@ from typing import Any
 from settlement.core.model.accounts import is_customer, is_merchant
 
 Row = dict[str, Any]
-"""A row's attributes: str, int, set of str, dict."""
+"""A row's attributes. A value is a str, an int, a set of str or a dict."""
 
 INDEX = "gsi1"
-"""The only index: settlements in flight or in LIMBO, and people's orders."""
+"""The table's only index. It lists settlements in flight or in LIMBO, and people's orders."""
 
 IN_FLIGHT_SHARDS = 8
-"""Index partitions, each queried once a minute. A partition takes 1,000 writes a second and a settlement
-costs two, so eight carry 4,000 settlements a second.
+"""Index partitions of settlements in flight. Each is queried once a minute.
+
+A partition takes 1,000 writes a second, and a settlement costs two. So eight carry 4,000 settlements a
+second.
 """
 
 IN_FLIGHT = "IN_FLIGHT#"
 
 LIMBO = "LIMBO"
-"""A single index partition: cases are few."""
+"""Index partition of LIMBO. One is enough: cases are few."""
 
 ORDERS = "ORDERS#"
-"""Prefix of monthly index partitions (UTC): the orders' API takes only ten orders a second."""
+"""Prefix of the orders' index partitions, one a month (UTC).
+
+The orders' API takes only ten orders a second.
+"""
 
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
 """Prefixes of index partitions, one a month."""
 
 PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
-"""Index partitions, sorted by the next look."""
+"""Index partitions of payouts. They are sorted by the payout's next look."""
 
 PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES", "PAYOUT_LINE_FAULTS"
 """Index partitions: open cases, lines to book, and lines that were refused."""
@@ -35,12 +40,12 @@ PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES",
 MONTH = len("2026-11")
 
 _FIRST_MONTH = "2026-01"
-"""Earliest month: no stage is older."""
+"""The earliest month of an order: no stage is older."""
 
 END_OF_TIME = "9999"
 
 ENTRY_SHARDS = 16
-"""Partitions per internal account or merchant: one takes only 1,000 write units a second."""
+"""Partitions for each internal account or merchant. One partition takes only 1,000 write units a second."""
 
 MINUTE = len("2026-11-22T06:04")
 
@@ -85,9 +90,9 @@ def entry_partitions(account: str) -> list[str]:
 
 
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
-    """The key sorts a statement from its oldest entry.
+    """Key of a journal entry. It sorts a statement from its oldest entry.
 
-    A retry has another time, but finds the step on the settlement's row.
+    A retry has another time and key, but finds the step on the settlement's row.
     """
     is_sharded = is_merchant(account) or not is_customer(account)
     shard = f"#{_shard(key, ENTRY_SHARDS)}" if is_sharded else ""
@@ -99,14 +104,14 @@ def swept(partition: str, minute: str) -> Row:
 
 
 def evidence(key: str, step: str) -> Row:
-    """The evidence's key is also its write's idempotency key."""
+    """Key of evidence. It is also the idempotency key of the write."""
     return {"pk": f"EVIDENCE#{key}", "sk": f"{key}:{step}"}
 
 
 def order(key: str) -> Row:
     """Key of the row that makes an order's effect happen once.
 
-    An order may share a settlement's key: their rows' names differ.
+    An order and a settlement may have the same key: their rows' names differ.
     """
     return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
@@ -128,7 +133,7 @@ def bank_line(identity: str) -> Row:
 
 
 def bank_match(identity: str) -> Row:
-    """Key of the row that matches a line to one order; the `banked` row matches an order to one line."""
+    """Key of the row that matches a bank line to one order. The `banked` row matches an order to one line."""
     return {"pk": f"BANK_LINE#{identity}", "sk": "MATCH"}
 
 
@@ -208,7 +213,7 @@ def in_flight_partition(shard: int) -> str:
 
 
 def orders_index(posted_at: str) -> Row:
-    """An order's index keys, written once, with the row. The proof compares keys and row."""
+    """An order's index keys, written once, with the row. The proof compares them with the row."""
     return {"gsi1pk": orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
 
 

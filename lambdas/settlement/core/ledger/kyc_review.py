@@ -48,9 +48,9 @@ class WebhookEvent:
 
 
 def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> Write:
-    """Record the provider's direct verdict. Only an approval commits the step.
+    """Record the verdict of the provider's direct answer. Only an approval commits the step.
 
-    During a review, only the webhook's verdict decides. A verdict on record stays.
+    During a review, only the webhook decides. A recorded verdict stays.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -73,9 +73,9 @@ def record_verdict(settlement: Settlement, verdict: Verdict, now: datetime) -> W
 def begin_review(
     settlement: Settlement, verdict: Verdict, until: datetime, now: datetime, *also: Condition
 ) -> Write:
-    """Begin a review, and move the deadline and recovery's next look to `until`.
+    """Begin a review. The deadline and recovery's next look move to `until`.
 
-    A row with a verdict or an open review is left as it is.
+    A row with a verdict or an open review stays unchanged.
     """
     index = keys.in_flight_index(settlement.key, timestamp(until))
     return update_with_event(
@@ -98,9 +98,9 @@ def end_review(
 ) -> Write:
     """Record a webhook's verdict, and let recovery resume the settlement at once.
 
-    The settlement gets a full time to settle, as the review may have used up the first, unless the request
-    named a deadline. `owner` names no execution: it fences off the earlier owner until recovery appoints one.
-    The same decision is a replay, another decision a conflict.
+    The settlement gets a full time to settle: the review may have used up the first. A deadline of the
+    request stays. `owner` is no execution's name. It stops the earlier owner until recovery names a new one.
+    The same decision is a replay. Another decision is a conflict.
     """
 
     def explain(step: str, state: SettlementState) -> SettlementError:
@@ -135,7 +135,7 @@ def end_review(
 
 
 def event_marker(event: WebhookEvent, settlement: Settlement, now: datetime) -> Write:
-    """Mark an event: the same event again is a replay."""
+    """Mark an event as seen. The same event again is a replay."""
 
     def meaning(marker: Row | None) -> SettlementError | AlreadyApplied:
         if marker and marker["digest"] == event.digest:
@@ -163,12 +163,11 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """After a rejection, only the reversal makes an event."""
+    """Return the builder of a verdict's write. After a rejection, only the reversal makes an event."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 
 def _verdict(verdict: Verdict, now: datetime) -> tuple[str, dict[str, Any]]:
-    """The end of a SET expression, and its values."""
     values: dict[str, Any] = {":verdict": verdict.decision.value}
     if verdict.decision is KycDecision.APPROVED:
         slot = Step.VERIFY.slot

@@ -47,10 +47,9 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 
 
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
-    """Record the waiting execution and its task token.
+    """Record the waiting execution and its task token. A decision wakes the execution recorded last.
 
-    The token has its own row: later writes of the settlement's row would pay for the token's kilobyte. The
-    decision wakes the last execution recorded.
+    The token has its own row: each write of the settlement's row would pay for the token's kilobyte.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -74,9 +73,10 @@ def leave(
     now: datetime,
     config: StageConfig,
 ) -> Write:
-    """Carry out a person's decision: the only write out of LIMBO.
+    """Carry out a person's decision. No other write leaves LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps paid by losses in all cases.
+    `execution` replaces the owner, which may still wait. The row keeps the steps that losses paid, over all
+    cases.
     """
     conditions = [
         status_is(Status.LIMBO),

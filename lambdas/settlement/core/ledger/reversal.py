@@ -36,7 +36,10 @@ from settlement.core.model.timestamps import timestamp
 
 
 def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], now: datetime) -> Write:
-    """Write a REJECTED row, against a late claim. A claimed key's row is left as it is."""
+    """Write a REJECTED row for an unclaimed key, so that a late claim fails.
+
+    A claimed key's row stays unchanged.
+    """
     at = timestamp(now)
     row = {
         **keys.settlement(settlement.key),
@@ -55,10 +58,10 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 
 
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
-    """End PROCESSING, which fences off every forward step, and make `execution` the owner.
+    """End PROCESSING, and make `execution` the owner. Afterwards no forward step commits.
 
-    Any other status is left as it is. If `owner` is given, a settlement with another owner, an open review or
-    a committed release is left, too.
+    A settlement in another status stays unchanged. If `owner` is given, a settlement of another owner stays
+    unchanged. So does one in review or with a committed release.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -79,7 +82,7 @@ def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | No
 
 
 def assign_owner(settlement: Settlement, execution: str) -> Write:
-    """Make `execution` the owner of a compensation. A row with another status is left as it is."""
+    """Make `execution` the owner of a compensation. A row in another status stays unchanged."""
     return update(
         keys.settlement(settlement.key),
         "SET #owner = :execution",
@@ -97,10 +100,10 @@ def begin_on_order(
     config: StageConfig,
     seen: int | None = None,
 ) -> Write:
-    """Begin a reversal on a person's order, if the status is still `expected`, which they saw.
+    """Begin a reversal on a person's order. The status must still be `expected`, as the person saw it.
 
-    If several persons gave the order, `seen` is the row's `sequence` at their approval. A later
-    one is refused.
+    With `seen`, the row's `sequence` must not have changed either. `seen` is the `sequence` at the approval
+    by several persons.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:
@@ -188,5 +191,5 @@ def finish_unheld(settlement: Settlement, now: datetime) -> Write:
 
 
 def _in_any_status(state: SettlementState) -> bool:
-    """Any status is a replay: the caller continues from the state found."""
+    """Always true: the caller continues from the status that it finds."""
     return True

@@ -20,7 +20,7 @@ from settlement.core.model.timestamps import timestamp
 def take_over(
     state: SettlementState, owner: str, changes: Mapping[str, str], conditions: Sequence[Condition] = ()
 ) -> Write:
-    """Change the owner and increment the epoch, if status, owner and index entry are still as read."""
+    """Change the owner and increment the epoch. Status, owner and index entry must still be as read."""
     assignments = [
         "#owner = :owner",
         "owner_epoch = owner_epoch + :one",

@@ -20,7 +20,7 @@ _ALIASES = {
 
 
 class AlreadyApplied(Exception):
-    """The write was applied before, or left the row as it is. `found` is the row's state."""
+    """An earlier call applied the write, or the row needs no change. `found` is the row's state."""
 
     def __init__(self, found: Any) -> None:
         super().__init__()
@@ -28,8 +28,9 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""The meaning of a failed condition, from the row that failed it (None if absent): a SettlementState, an
-AccountState, or another row.
+"""Explains a failed condition, from the row that failed it. None: there is no row.
+
+The row is a SettlementState, an AccountState or another row.
 """
 
 
@@ -75,8 +76,11 @@ class Transfer:
 class StepTransaction:
     """One step's transaction, in the order of `writes`.
 
-    `evidence` records a fact, `entry` moves money, `balance` is a customer's. `proposal` closes the proposal
-    of several persons' decision. `metric` is counted on commit.
+    - `evidence`: records a fact.
+    - `entry`: moves money.
+    - `balance`: a customer's balance row.
+    - `proposal`: closes the proposal that several persons decided.
+    - `metric`: counted on commit.
     """
 
     evidence: Write | None = None
@@ -88,18 +92,18 @@ class StepTransaction:
 
     @property
     def gate(self) -> Write:
-        """The idempotency check: the evidence, else the settlement's row."""
+        """The idempotency check: the evidence, or the settlement's row in a step without evidence."""
         return self.evidence or self.settlement
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """DynamoDB lists cancellation reasons in this order."""
+        """The writes in a fixed order. DynamoDB lists the reasons of a cancellation in this order."""
         writes = (self.evidence, self.settlement, self.entry, self.balance, self.proposal)
         return tuple(write for write in writes if write is not None)
 
 
 def put(item: Row, on_failure: OnFailure, condition: Condition = ABSENT) -> Write:
-    """By default, the row must not exist."""
+    """Build a put. By default, the row must not exist."""
     return Write("Put", {"Item": item, **_condition("", condition.expression, condition.values)}, on_failure)
 
 
@@ -111,7 +115,7 @@ def update(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Raises ValueError for no conditions, or for a placeholder with two values."""
+    """Build an update. Raises ValueError without conditions, or if a placeholder has two values."""
     if not conditions:
         raise ValueError("an update must have a condition")
     condition = " AND ".join(each.expression for each in conditions)
@@ -132,9 +136,9 @@ def update_with_event(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update of a settlement's row that also numbers the write's event.
+    """Build an update of a settlement's row. The same write gives the settlement's next event its number.
 
-    One write does both, so no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
+    So no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """
     return update(
         key,
@@ -146,7 +150,6 @@ def update_with_event(
 
 
 def placeholders(attributes: Row) -> Row:
-    """Map `gsi1pk` to `:gsi1pk`, and so on."""
     return {f":{name}": value for name, value in attributes.items()}
 
 

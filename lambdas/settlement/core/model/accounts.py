@@ -1,4 +1,4 @@
-"""Account names. Customers have a balance row; an internal account is the sum of its entries."""
+"""Account names. A customer's account has a balance row. An internal account is the sum of its entries."""
 
 MERCHANT = "merchant."
 
@@ -35,5 +35,5 @@ def is_customer(account: str) -> bool:
 
 
 def is_merchant(account: str) -> bool:
-    """Whether the account is a merchant's: a release skips the busy balance, and a sweep adds it later."""
+    """Whether the account is a merchant's. A sweep adds its many releases to its balance later."""
     return account.startswith(MERCHANT)

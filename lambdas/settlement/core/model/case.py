@@ -5,12 +5,15 @@ from settlement.core.model.status import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A LIMBO case: a stuck reversal of `step`, of `amount` (minor units).
+    """A LIMBO case: the reversal of `step` is stuck. Money is in minor units.
 
-    `account` is the party to pay back or, if the hold is stuck, to receive. `blocked_account` is the customer
-    who meanwhile places no holds; None if `account` is internal or deleted. `number` counts from 1. `escrow`
-    is the escrow's balance (minor units). `covered` are the steps paid by losses. `done`: the step is
-    reversed, but the reversal's function keeps failing.
+    - `account`: the party that must pay back. If the hold is stuck: the party that must receive.
+    - `blocked_account`: the customer who places no holds meanwhile. None: `account` is internal or deleted.
+    - `amount`: the stuck amount.
+    - `number`: counts from 1.
+    - `escrow`: the escrow's balance.
+    - `covered`: the steps that losses paid.
+    - `done`: the step is reversed, but the reversal's function keeps failing.
     """
 
     step: Step

@@ -1,12 +1,12 @@
-"""The only composer of `settle` commands."""
+"""Composes all `settle` commands that the code shows."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """A shell-quoted command; `verb` is trusted text.
+    """A shell-quoted command. `verb` must be trusted text.
 
-    Words with a leading hyphen follow `--`. An option of None is omitted, True has no value.
+    Words with a leading hyphen follow `--`. An option of None is omitted. An option of True has no value.
     """
     flags: list[str] = []
     for name, value in options.items():

@@ -9,7 +9,7 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Refused fields: an order's content, which anyone who may start the machine could forge."""
+"""Refused fields. They are an order's content, which anyone who may start the machine could forge."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
@@ -18,7 +18,7 @@ _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 class Failure:
     """A failure in Step Functions' form (`Error`, `Cause`).
 
-    `owner` is the execution that asks for the compensation; None means any owner.
+    `owner` is the execution that asks for the compensation. None: any execution may own the settlement.
     """
 
     error: Mapping[str, str]
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A decision on record, not yet announced."""
+    """A recorded decision that nobody has announced yet."""
 
     case: int
 
@@ -36,8 +36,8 @@ class Decided:
 class CompensationInput:
     """A settlement, and the cause of its compensation.
 
-    The cause is None if the compensation has begun: it is resumed, or a person ordered it. `unannounced_case`
-    is the closed case that a returning execution has not announced.
+    - `cause`: None if the compensation has begun already, or on a person's order.
+    - `unannounced_case`: a closed case that the returning execution must still announce.
     """
 
     settlement: Settlement
@@ -46,9 +46,9 @@ class CompensationInput:
 
 
 def parse_compensation(raw: object, config: StageConfig) -> CompensationInput:
-    """Parse the machine's input, or its state when it comes back to BeginCompensation (then it has a `case`).
+    """Parse the input of the compensating machine. Raises InvalidRequest.
 
-    Raises InvalidRequest.
+    If the execution returns to BeginCompensation, the input is its state, which has a `case`.
     """
     if not isinstance(raw, dict):
         raise InvalidRequest("input: must be a JSON object with a settlement")

@@ -1,4 +1,4 @@
-"""The errors of a step. Class names are contract: the state machines match them.
+"""The errors of a step. The state machines match the class names, so never rename a class.
 
 `settle explain` prints the first paragraph of a docstring.
 """
@@ -9,13 +9,13 @@ from collections.abc import Collection
 class SettlementError(Exception):
     """A step did not commit.
 
-    The message goes to logs and the caller. It names fields, parties and the key, but no account, and no
-    amount except the stage's expected fee.
+    Logs and the caller get the message. It names fields, parties and the key. It names no account. The only
+    amount in it is the stage's expected fee.
     """
 
 
 class Refusal(SettlementError):
-    """A final answer: never retried, always safe to report."""
+    """A final answer. It is never retried. Its message is always safe to report."""
 
 
 class InvalidRequest(Refusal):
@@ -43,7 +43,7 @@ class InReview(Refusal):
 
 
 class _PartyRefusal(Refusal):
-    """A refusal by one party's account: payer, payee, stuck party, or an order's account."""
+    """A refusal by an account. `party` is the payer, the payee, the stuck party or an order's account."""
 
     reason = ""
 
@@ -75,7 +75,7 @@ class AccountInLimbo(_PartyRefusal):
 
 
 class CaseNotCounted(_PartyRefusal):
-    """The account of a LIMBO case counts no open case: its row was changed by hand."""
+    """The account of a LIMBO case counts no open case. A person must have changed its row by hand."""
 
     reason = "the account counts no open case: set its limbo_cases as settle reconcile says"
 
@@ -87,7 +87,7 @@ class AccountFrozen(_PartyRefusal):
 
 
 class AccountClosed(_PartyRefusal):
-    """A person's order closed the party's account: no hold, release or deposit touches it."""
+    """A person's order closed the party's account. It takes no hold, release or deposit."""
 
     reason = "the account is closed"
 
@@ -127,7 +127,7 @@ class DeadlineExceeded(Refusal):
 
 
 class StepFenced(Refusal):
-    """The settlement's row does not admit this step: it is finished, being reversed, or out of order."""
+    """The settlement is finished, being reversed or at another step: its row does not admit this step."""
 
     def __init__(self, step: str, reason: str, status: str | None = None) -> None:
         super().__init__(f"{step}: {reason}")
@@ -148,11 +148,11 @@ class StepFenced(Refusal):
 
 
 class KycRejected(Refusal):
-    """The KYC provider rejected the payment. The verdict is on record: the provider is not asked again."""
+    """The KYC provider rejected the payment. The verdict is on record, so the provider is not asked again."""
 
 
 class KycRequestRefused(Refusal):
-    """The KYC provider refused the request itself (HTTP 4xx), so no verdict will follow."""
+    """The KYC provider refused the request itself (HTTP 4xx). No verdict will follow."""
 
 
 class CheckRefused(Refusal):
@@ -172,7 +172,7 @@ class SettlementNotFound(Refusal):
 
 
 class NotReversible(Refusal):
-    """A person's order finds nothing to reverse, or a settlement that another person has accepted."""
+    """A person's order finds nothing to reverse, or another person has accepted the settlement."""
 
     def __init__(self, reason: str, status: str | None = None) -> None:
         super().__init__(f"reverse: {reason}")
@@ -195,7 +195,7 @@ class SequenceChanged(Refusal):
 
 
 class PartRefused(Refusal):
-    """The part is not the next one, or exceeds the rest of the release. Nothing was written."""
+    """The part is not the next part, or it exceeds the rest of the release. Nothing was written."""
 
 
 class EscrowMismatch(Refusal):
@@ -211,14 +211,14 @@ class ResolutionRefused(Refusal):
 
 
 class ApprovalNeeded(Refusal):
-    """The decision needs more persons than the one who orders it. Nothing was written."""
+    """One person ordered, but the decision needs more persons. Nothing was written."""
 
     def __init__(self, decision: str, persons: int) -> None:
         super().__init__(f"{decision}: needs {persons} persons: propose it")
 
 
 class ProposalRefused(Refusal):
-    """The proposal is missing, is not the one that was seen, or is not this person's to approve."""
+    """The proposal is missing, changed since the person saw it, or needs another person's approval."""
 
 
 class PayoutNotFound(Refusal):
@@ -238,15 +238,15 @@ class PayoutRefused(Refusal):
 
 
 class DestinationRefused(Refusal):
-    """The payee's bank account is missing, unconfirmed, at rest, frozen, or was shown otherwise."""
+    """The payee's bank account is missing, unconfirmed, at rest or frozen, or differs from the one shown."""
 
 
 class LineRefused(Refusal):
-    """A line of the bank's statement contradicts its payout. Nothing moves until a person has looked."""
+    """A line of the bank's statement contradicts its payout. No money moves until a person has looked."""
 
 
 class StoreUnavailable(SettlementError):
-    """DynamoDB gave no definite answer: unreachable, throttled or in conflict. The outcome may be unknown."""
+    """DynamoDB was unreachable, throttled or in conflict. The write may or may not have happened."""
 
 
 class RowDamaged(SettlementError):
@@ -268,8 +268,8 @@ class CheckUnavailable(SettlementError):
 class KycCircuitOpen(SettlementError):
     """The circuit around the KYC provider is open, so the provider was not asked.
 
-    Not retried: an open circuit outlasts the retries. A half-open circuit, with its probe under way, raises
-    KycUnavailable.
+    This error is not retried: an open circuit outlasts the retries. A half-open circuit raises KycUnavailable
+    while its probe runs.
     """
 
 
@@ -280,7 +280,7 @@ class QueueUnavailable(SettlementError):
 class StartUnavailable(SettlementError):
     """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
 
-    `is_throttled`: an account quota refused it, so it had no effect and a later try may succeed.
+    `is_throttled`: an account quota refused the call. The call had no effect, and a later try may succeed.
     """
 
     def __init__(self, message: str, *, is_throttled: bool = False) -> None:
@@ -289,7 +289,7 @@ class StartUnavailable(SettlementError):
 
 
 class PageUnavailable(SettlementError):
-    """The event bus or SNS did not take a page. Any order that it announces was not carried out."""
+    """The event bus or SNS did not take a page. An order that the page announces was not carried out."""
 
 
 class EventsUnavailable(SettlementError):
@@ -299,8 +299,8 @@ class EventsUnavailable(SettlementError):
 class BooksUnavailable(SettlementError):
     """The books' PostgreSQL gave no definite answer or refused a statement. The input is delivered again.
 
-    `is_resuming`: it is waking from a pause, and the call had no effect. `is_refused`: it answered, but
-    refused this statement; another may succeed.
+    - `is_resuming`: the database wakes from a pause, and the call had no effect.
+    - `is_refused`: the database answered and refused this statement. Another statement may succeed.
     """
 
     def __init__(self, message: str, *, is_resuming: bool = False, is_refused: bool = False) -> None:

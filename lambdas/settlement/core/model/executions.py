@@ -1,8 +1,9 @@
 """Forms all names of executions.
 
-Step Functions reserves a Standard execution's name for 90 days after its end, so a caller who may start
-executions could take a predictable name. Takeovers and reversals have a nonce of eight random hexadecimal
-digits, kept on the row. With the longest key and a five-digit epoch, a name has the maximum of 80 characters.
+Step Functions reserves a Standard execution's name for 90 days after its end. A caller who may start
+executions could therefore take a predictable name. So names of takeovers and reversals have a nonce: eight
+random hexadecimal digits, kept on the row. The longest key and a five-digit epoch give the maximum of 80
+characters.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import re
 
 
 def sent(key: str, nonce: str) -> str:
-    """Name a client's try. The key, not this name, prevents a second payment."""
+    """Name a client's try. This name does not prevent a second payment; the key does."""
     return f"{key}-{nonce}"
 
 
@@ -40,11 +41,11 @@ def follows_claim(key: str, name: str) -> bool:
 def ordered(key: str, order: str, nonce: str) -> str:
     """Name the execution of an `order`, "reverse" or "resolve".
 
-    The nonce has only six digits, to fit beside the longest key.
+    The nonce has six digits here: more would not fit beside the longest key.
     """
     return f"{key}-{order}-{nonce[:6]}"
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Whether a resolution named this owner, which may never have started."""
+    """Whether a resolution named this owner. Such an execution may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

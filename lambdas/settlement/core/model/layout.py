@@ -1,7 +1,7 @@
 """The layouts of a settlement's row, in the order of their releases.
 
-A row's `layout` is the newest that the row uses (absent: the first). The stage's `row_layout` is the newest
-that functions write: a release learns to read a layout before a later deployment writes it. See
+A row's `layout` is the newest that it uses. A row without it uses the first. The stage's `row_layout` is the
+newest that functions write. A release learns to read a layout; a later deployment writes it:
 docs/operating/migrating.md.
 """
 
@@ -17,7 +17,6 @@ NEWEST = PARTS_COUNTED_BY_NAME
 
 
 def ensure_read(row: Mapping[str, Any]) -> None:
-    """Raise ValueError for a later release's layout."""
     layout: int = row.get("layout", FIRST)
     if not FIRST <= layout <= NEWEST:
         raise ValueError(f"has layout {layout}, and this release reads up to {NEWEST}")

@@ -1,21 +1,21 @@
-"""Money: integer minor units inside, decimal strings on the wire, never a float.
+"""Money: integer minor units inside, decimal strings in requests and answers. Never a float.
 
-An exponent is the number of decimals (EUR 2, JPY 0, KWD 3).
+An exponent is a currency's number of decimals (EUR 2, JPY 0, KWD 3).
 """
 
 import re
 
 DIGITS_MAX = 15
-"""Maximum digits, decimals included: far below DynamoDB's 38, and exact in a double."""
+"""Maximum digits, decimals included. DynamoDB has 38, and a double is exact up to 15."""
 
 _DECIMAL = re.compile(r"(0|[1-9][0-9]*)(?:\.([0-9]+))?", re.ASCII)
 
 
 def parse(text: object, exponent: int) -> int:
-    """`text`, such as "48.20" at exponent 2, in minor units (4820).
+    """Parse `text` into minor units: "48.20" at exponent 2 is 4820. Missing decimals are zeros.
 
-    Missing decimals are zeros. Raises ValueError with the expected form for a number, a sign, "1e3", a blank
-    or too many decimals.
+    Raises ValueError for a number, a sign, "1e3", a blank or too many decimals. The error shows the expected
+    form.
     """
     match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
     if match is None:

@@ -28,7 +28,7 @@ class Decision(StrEnum):
     """Reverse again, after the cause was removed."""
 
     WRITE_OFF = "write-off"
-    """Losses cover the stuck amount, and the payee keeps it; the rest is reversed."""
+    """Losses cover the stuck amount, which the payee keeps. The rest is reversed."""
 
     COMPLETE = "complete"
     """The payee keeps the net amount; the rest of the escrow becomes the fee."""
@@ -36,9 +36,9 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A person's order.
+    """A person's order. `by` is the person's ARN, proven by AWS.
 
-    `by` is the ARN that AWS has proven. `proof` describes caller and request: it may differ between tries.
+    `proof` describes the caller and the request. It may differ between tries.
     """
 
     reason: str
@@ -54,7 +54,10 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal(Order):
-    """An order to reverse a settlement in the status that the person saw: PROCESSING if it is stalled."""
+    """An order to reverse a settlement. `expected_status` is the status that the person saw.
+
+    PROCESSING is for a stalled settlement.
+    """
 
     expected_status: Status = Status.SETTLED
 
@@ -79,7 +82,7 @@ class Resolution(Order):
 
 
 def order_name(case: int) -> str:
-    """Name of a case's order, for its evidence and the machine's input."""
+    """Name of the order that decides a case. The evidence and the machine's input have it."""
     return f"resolve:{case}"
 
 

@@ -1,4 +1,4 @@
-"""The only parser from JSON into the domain."""
+"""Parses all JSON of requests into the domain."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from settlement.core.model.settlement import FIELDS, NAMES, Settlement
 from settlement.core.model.stage_config import StageConfig
 
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}", re.ASCII)
-"""An idempotency key, minted by the client before its first try."""
+"""An idempotency key. The client mints it before its first try."""
 
 ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 """A customer's id. A colon marks internal accounts (`fees:EUR`)."""
@@ -24,24 +24,27 @@ DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
 """Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
 
 NAME_LENGTH_MAX = 100
-"""Maximum characters of a name; never narrow it. Two ASCII names keep a settling payment's row below 1 KB,
-one write unit, except in a review with a long reference.
+"""Maximum characters of a party's name. Never narrow it.
+
+With two ASCII names, a settling payment's row stays below 1 KB, one write unit. A review with a long
+reference exceeds it.
 """
 
 REFERENCE_LENGTH_MAX = METADATA_VALUE_LENGTH_MAX = 64
 METADATA_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}", re.ASCII)
 METADATA_MEMBERS_MAX, METADATA_BYTES_MAX = 8, 512
-"""Bounds of metadata, for which every write of the row pays. Never narrow them. Bytes count canonical JSON in
-UTF-8.
+"""Bounds of metadata. Never narrow them. Every write of the row pays for metadata.
+
+The bytes are counted in canonical JSON, in UTF-8.
 """
 
 _JOINERS = dict.fromkeys((0x200C, 0x200D))
-"""Zero-width joiners: names in Persian and Indic scripts need them."""
+"""Zero-width joiners. Names in Persian and Indic scripts need them."""
 
 MINTED = "minted-"
 
 STARTED_BY = "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID"
-"""Added by a state machine that starts an execution. Not content."""
+"""A field that a state machine adds when it starts an execution. It is not content."""
 
 _REQUIRED = ("key", "payer", "payee", "amount", "currency")
 _TEXT_LENGTHS = {**dict.fromkeys(NAMES, NAME_LENGTH_MAX), "reference": REFERENCE_LENGTH_MAX}
@@ -49,7 +52,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Maximum faults named, to bound a message's size."""
+"""Maximum faults named. It limits a message's size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +72,14 @@ class Request:
     metadata: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
 
     def settlement(self, fee: int) -> Settlement:
-        """`fee` (minor units) applies if the request names none."""
+        """The settlement of this request. `fee` (minor units) applies if the request names none."""
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
         """Faults that refuse a first claim.
 
-        Rules about fees and names may change. They do not bind settlements in flight, which would get stuck.
+        Rules about fees and names may change. A settlement in flight keeps the rules of its claim: new ones
+        would block it.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -98,7 +102,7 @@ class Request:
 
 
 def parse_request(raw: object, config: StageConfig) -> Request:
-    """Raises InvalidRequest, naming each faulty field and its expected form."""
+    """Parse a request. Raises InvalidRequest, which names each faulty field and its expected form."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"request: must be a JSON object with the fields {', '.join(FIELDS)}")
     problems = [*_shape_problems(raw), *_text_problems(raw)]
@@ -140,10 +144,10 @@ def parse_settlement(raw: object, config: StageConfig) -> Settlement:
 
 
 def with_minted_key(raw: Any, source: str, config: StageConfig) -> Any:
-    """`raw` with a minted key, if it has none and the stage mints keys.
+    """Return `raw` with a minted key, if it has no key and the stage mints keys.
 
-    A repeated call has the same `source`, and so the same key. A client that sends the payment in a new call
-    pays twice: keys are to become required.
+    A repeated call has the same `source`, and so the same key. A payment sent again in a new call is paid
+    twice.
     """
     if config.idempotency_key == "required" or not isinstance(raw, dict) or "key" in raw:
         return raw

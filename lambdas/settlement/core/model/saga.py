@@ -1,7 +1,7 @@
 """The saga's table: the steps in commit order, and their facts.
 
-The state machines and the proof state their own rules, to reveal a wrong row. See
-docs/internals/add-a-step.md.
+The state machines and the proof do not use this table. They state its rules again, and so reveal a wrong row.
+See docs/internals/add-a-step.md.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from settlement.core.model.errors import KycUnavailable, SettlementError
 from settlement.core.model.layout import FIRST, NEWEST
 
 Party = Literal["payer", "payee", "escrow", "fees"]
-"""`escrow` is the settlement's account, `fees` the currency's."""
+"""A side of a movement. `escrow` is the settlement's account, `fees` the currency's."""
 
 
 class Step(StrEnum):
@@ -43,7 +43,8 @@ class Step(StrEnum):
 class Movement(NamedTuple):
     """The money that a step moves.
 
-    `reversed_by` is the reversal's state in the compensating machine, `reversed_event` its event.
+    - `reversed_by`: the state of the compensating machine that reverses the step.
+    - `reversed_event`: the event of the reversal.
     """
 
     debit: Party
@@ -57,10 +58,12 @@ class Movement(NamedTuple):
 class Facts:
     """Facts of a step.
 
-    `state` is the step's machine state, `event` the event of its commit. `decides` is the row's attribute for
-    the decision; a refusal sets the attribute without a commit. `cut_off` is the reported failure after the
-    step ran out of time, memory or concurrency; if None, the settlement waits for recovery. `since` is the
-    first row layout with the step.
+    - `state`: the step's state in the state machine.
+    - `event`: the event of the step's commit.
+    - `decides`: the row's attribute for the step's decision. A refusal sets it and commits no step.
+    - `cut_off`: the failure to report after the step ran out of time, memory or concurrency. None: the
+      settlement waits for recovery.
+    - `since`: the first row layout with the step.
     """
 
     state: str

@@ -10,16 +10,16 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import exponent_of
 
 NAMES = ("payer_name", "payee_name")
-"""Parties' names: personal data, for a KYC provider that screens by name."""
+"""The parties' names. They are personal data, for a KYC provider that screens by name."""
 
 LABELS = ("reference", "metadata")
-"""The caller's own words: passed on in outcomes, never read."""
+"""The caller's own words. The saga passes them on in outcomes and never reads them."""
 
 OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
-"""Hashed only if present, so new fields keep the hash of older requests."""
+"""Hashed only if present. So a new field does not change older requests' hashes."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""Always hashed. Never change these: rows keep old hashes."""
+"""Always hashed. Never change this list: rows keep their old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
 
@@ -34,8 +34,8 @@ def hash_of(content: dict[str, Any]) -> str:
 class Settlement:
     """One payment.
 
-    `amount` and `fee` are minor units of `currency`. A `deadline_seconds` of None means the stage's default.
-    `repr`, and so every log line, omits names and the caller's words.
+    `amount` and `fee` are minor units of `currency`. `deadline_seconds` is None for the stage's default. Log
+    lines use `repr`, which omits names and the caller's words.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Settlement:
 
     @property
     def net(self) -> int:
-        """The payee's amount, in minor units."""
+        """The amount for the payee, in minor units."""
         return self.amount - self.fee
 
     @cached_property
@@ -74,7 +74,7 @@ class Settlement:
         return exponent_of(f"SETTLEMENT#{self.key}", self.currency, config)
 
     def to_wire(self, config: StageConfig) -> dict[str, Any]:
-        """The state machines' JSON, fee included."""
+        """The settlement as the state machines' JSON, with its fee."""
         exponent = self.exponent(config)
         return self._content() | {
             "amount": money.render(self.amount, exponent),

@@ -8,16 +8,19 @@ from settlement.core.model.layout import FIRST
 
 @dataclass(frozen=True, kw_only=True)
 class StageConfig:
-    """The stage's business rules.
+    """The stage's business rules. Money is in minor units.
 
-    `currencies` maps each accepted code to its exponent, `highest_balances` a code to an account's highest
-    balance in minor units (absent: no bound). `fee` is "schedule", or "client" if a request may name a fee
-    between floor and ceiling. `deadline_seconds` is the default. `idempotency_key` is "required", or
-    "optional" while clients learn to mint keys. `party_names` is "required" if the KYC provider screens by
-    name, else "optional". Entries are deleted `retention_days` after posting (None: never).
-    `shortest_retention_days` is the stage's shortest ever. `approvals` maps a decision to its number of
-    persons (absent: one). A reversal of more than `reverse_over` in its currency (minor units) needs two.
-    `row_layout` is the newest that functions write.
+    - `currencies`: each accepted code, with its exponent.
+    - `highest_balances`: an account's highest balance. An absent currency has none.
+    - `fee`: "schedule", or "client" if a request may name a fee between floor and ceiling.
+    - `deadline_seconds`: the default of a request.
+    - `idempotency_key`: "required", or "optional" while clients learn to mint keys.
+    - `party_names`: "required" if the KYC provider screens by name.
+    - `retention_days`: the age at which entries are deleted. None: never.
+    - `shortest_retention_days`: the smallest `retention_days` ever.
+    - `approvals`: persons for a decision. An absent decision needs one.
+    - `reverse_over`: a larger reversal needs two persons.
+    - `row_layout`: the newest layout that functions write.
     """
 
     currencies: Mapping[str, int]
@@ -61,6 +64,9 @@ class StageConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "StageConfig":
-        """Ignore unknown fields: during a deployment the next release may have set them."""
+        """Parse the configuration.
+
+        Unknown fields are ignored: a deployment may set the next release's fields early.
+        """
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in json.loads(text).items() if name in known})

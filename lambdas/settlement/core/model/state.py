@@ -16,17 +16,24 @@ CANCELLED = "Cancelled"
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementState:
-    """A settlement's row. Times are UTC timestamps as stored; `escrow` is in minor units.
+    """A settlement's row. Times are UTC timestamps as stored; money is in minor units.
 
-    `steps` and `reversed` map steps to the times of their commits, and of their reversals or write-offs.
-    `owner` is the current execution. `owner_epoch` counts changes by recovery and the webhook, which keeps
-    execution names new. `listed_at` is the sort key in the index: recovery's next look, in LIMBO the start of
-    the case, None once finished. `verdict` is the KYC provider's decision, `review` the reference of an open
-    verification. `expired_at` is when recovery expired the settlement; `deadline_extended_at` when recovery,
-    late itself, last extended the deadline. `resolutions` counts closed LIMBO cases, `resolution` is the
-    latest decision, `stuck_step` the stuck reversal. `sequence` numbers the latest event. `layout` determines
-    the steps. `parts` counts reversals in part, which gave back `reversed_in_part` (minor units). All
-    `checks`, the stage's own at the claim, must approve before the release.
+    - `steps`: the committed steps, with the times of their commits.
+    - `reversed`: the steps reversed or written off, with the times.
+    - `owner`: the execution that runs the settlement.
+    - `owner_epoch`: counts the owners that recovery and the webhook named. It keeps execution names new.
+    - `listed_at`: the sort key in the index: the time of recovery's next look. In LIMBO: the start of the
+      case. Once finished: None.
+    - `expired_at`: when recovery expired the settlement.
+    - `deadline_extended_at`: when recovery last extended the deadline, because it came late.
+    - `verdict`: the KYC provider's decision.
+    - `review`: the reference of an open verification.
+    - `resolutions`: the number of closed LIMBO cases. `resolution` is the latest decision.
+    - `stuck_step`: the reversal that is stuck.
+    - `sequence`: the number of the latest event.
+    - `layout`: determines the steps.
+    - `parts`: the number of reversals in part, which gave back `reversed_in_part`.
+    - `checks`: the stage's own checks at the claim. All must approve before the release.
     """
 
     settlement: Settlement
@@ -60,7 +67,7 @@ class SettlementState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "SettlementState":
-        """Raises MalformedRow."""
+        """Parse a settlement's row. Raises MalformedRow."""
         row = sound(row)
         try:
             ensure_read(row)
@@ -109,13 +116,13 @@ class SettlementState:
         return SAGA[step].since <= self.layout
 
     def is_decided(self, step: Step) -> bool:
-        """A refusal is a decision without a commit."""
+        """Whether `step` was decided. A refusal decides without a commit."""
         decides = SAGA[step].decides
         return decides is not None and getattr(self, decides) is not None
 
     @property
     def is_released(self) -> bool:
-        """After the release, a settlement only runs forward."""
+        """Whether the release committed. After it, a settlement only runs forward."""
         return Step.RELEASE in self.steps
 
     @property
@@ -132,7 +139,7 @@ class SettlementState:
 
     @property
     def covered(self) -> frozenset[str]:
-        """The reversed steps whose amount the losses account paid, by a write-off, in any case so far."""
+        """The reversed steps that the losses account paid, by write-offs in all cases so far."""
         return frozenset((self.resolution or {}).get("covered", "").split())
 
     @property
@@ -141,7 +148,7 @@ class SettlementState:
 
     @property
     def case_number(self) -> int:
-        """Number of the open LIMBO case; without one, of the next case."""
+        """Number of the open LIMBO case. Without an open case: the number of the next case."""
         return self.resolutions + 1
 
     @property
@@ -159,9 +166,10 @@ class SettlementState:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountState:
-    """A customer's balance row: `available` in minor units, blocked by `limbo_cases` open cases.
+    """A customer's balance row. `available` is in minor units.
 
-    Orders set the times: `frozen_at` is None if not frozen, `closed_at` if not closed.
+    `limbo_cases` open cases block the account. Orders set the times. A None in `frozen_at` or `closed_at`
+    means not frozen, or not closed.
     """
 
     account: str
@@ -174,7 +182,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountState":
-        """Raises MalformedRow."""
+        """Parse a balance row. Raises MalformedRow."""
         row = sound(row)
         return cls(
             account=row["pk"].partition("#")[2],
@@ -194,7 +202,6 @@ class AccountState:
 
     @property
     def is_closed(self) -> bool:
-        """The account places no holds, and gets no release or deposit."""
         return self.closed_at is not None
 
     def exponent(self, config: StageConfig) -> int:

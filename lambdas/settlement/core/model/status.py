@@ -25,4 +25,4 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 """Allowed changes of status. Only a person's resolution leads out of LIMBO."""
 
 FINISHED = frozenset({Status.SETTLED, Status.REJECTED, Status.COMPENSATED})
-"""No execution works on these. A reversal may reopen a SETTLED settlement."""
+"""No execution works on a settlement in these statuses. A reversal may reopen a SETTLED settlement."""

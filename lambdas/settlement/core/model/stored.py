@@ -6,27 +6,27 @@ from settlement.core.model.stage_config import StageConfig
 
 
 class MalformedRow(ValueError):
-    """A row lacks an attribute, or has one of a wrong type or value."""
+    """A row lacks an attribute, or an attribute has a wrong type or value."""
 
 
 class Stored(dict[str, Any]):
-    """A row as read: a missing attribute raises MalformedRow, with the row's name."""
+    """A row as read. A missing attribute raises MalformedRow, with the row's name."""
 
     def __missing__(self, name: str) -> Any:
         raise MalformedRow(f"{subject_of(self)}: has no attribute {name!r}")
 
 
 def subject_of(row: Mapping[str, Any]) -> str:
-    """The row's name, which never contains an account."""
+    """The row's name for messages. It never contains an account."""
     name = str(row.get("pk"))
     kind = name.partition("#")[0]
     return kind if kind in _OF_ACCOUNTS else name
 
 
 def sound(row: Mapping[str, Any]) -> Stored:
-    """Check the type of each known attribute.
+    """Check the type of each known attribute. Raises MalformedRow.
 
-    Raises MalformedRow. The circuit's row has numbers for times: its own parser checks it.
+    The circuit's row is left out. Its times are numbers, which its own parser checks.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)
@@ -43,7 +43,7 @@ def sound(row: Mapping[str, Any]) -> Stored:
 
 
 def exponent_of(subject: str, currency: str, config: StageConfig) -> int:
-    """Raises MalformedRow if the stage lacks the currency."""
+    """A currency's exponent. Raises MalformedRow if the stage lacks the currency."""
     if currency not in config.currencies:
         raise MalformedRow(f"{subject}: currency is {currency!r}, which the stage does not have")
     return config.currencies[currency]

@@ -1,4 +1,4 @@
-"""Strict JSON from outside: refuses text that two parsers may read in two ways.
+"""Parses JSON from outside. Refuses a text that two parsers may read in two ways.
 
 RFC 8259 leaves repeated names and a byte order mark open.
 """
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 DEPTH_MAX = 100
-"""Maximum nested levels: no contract has ten, and every parser bears a hundred."""
+"""Maximum nested levels. Every contract has fewer than ten, and every parser bears a hundred."""
 
 _NAME_LENGTH_MAX = 40
 
 
 class Malformed(ValueError):
-    """The message states the broken rule, and begins with a verb."""
+    """The text is not strict JSON. The message states the broken rule, and begins with a verb."""
 
 
 def parse(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Raises Malformed, whose message repeats at most a field's name."""
+    """Parse a text. Raises Malformed. Its message repeats at most a field's name."""
     try:
         content = (text.encode() if isinstance(text, str) else text).decode()
         if content.startswith("\ufeff"):

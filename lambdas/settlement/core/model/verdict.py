@@ -5,17 +5,17 @@ from enum import StrEnum
 from typing import Any
 
 REFERENCE = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
-"""The provider's name for a verification. May be logged, so not free text."""
+"""The provider's name for a verification. It has no free text, so logs may show it."""
 
 CHECK = "check:"
-"""Prefix of the reference of a wait for a stage's check. No provider may use it."""
+"""Prefix of the reference when a settlement waits for a stage's check. No provider may use it."""
 
 REASON_LENGTH_MAX = 500
-"""Maximum characters of a reason, which may hold personal data and is never logged."""
+"""Maximum characters of a reason. A reason may hold personal data, so it is never logged."""
 
 
 class KycDecision(StrEnum):
-    """REVIEW is pending: a reviewer decides, and a webhook reports the verdict."""
+    """The provider's decision. REVIEW is not final: a reviewer decides, and a webhook reports the verdict."""
 
     APPROVED = "APPROVED"
     REJECTED = "REJECTED"

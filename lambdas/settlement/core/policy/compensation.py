@@ -29,16 +29,18 @@ CUT_OFF = (
     *("States.Timeout", "Lambda.Unknown", "Lambda.ClientExecutionTimeoutException"),
     "Lambda.TooManyRequestsException",
 )
-"""Errors of a function that ran out of time, memory or concurrency: Lambda's, the task's, older names. They
-reverse a step only if it has a `cut_off`: a hanging provider takes up all of VerifyKyc's concurrency.
+"""Errors of a function that ran out of time, memory or concurrency.
+
+They reverse the settlement only at a step with a `cut_off`: a hanging provider takes up all of VerifyKyc's
+concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """The failure behind a reversal, at the first uncommitted step.
+    """The failure behind a reversal, reported for the first uncommitted step.
 
-    An error in CUT_OFF becomes the latest `cut_off` so far: a step may have committed before the answer was
-    lost.
+    An error in CUT_OFF becomes the `cut_off` of the latest step that has one. Its own step may have committed
+    before the answer was lost.
     """
     stopped = state.following or Step.FEE
     if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
@@ -47,10 +49,10 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 
 
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
-    """The settlement as it will be after `execution` begins the compensation.
+    """Predict the settlement after `execution` begins the compensation.
 
-    It is unchanged if a compensation has begun, or if another owner, an open review or a release prevents
-    one. An earlier compensation by `execution` may have begun for another error.
+    It stays unchanged if a compensation has begun, or if `execution` is not the owner. It also stays
+    unchanged in review or after the release.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:
@@ -61,7 +63,7 @@ def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: 
 def reverse_on_order(
     settlement: Settlement, order: Reversal, now: datetime, config: StageConfig, seen: int | None = None
 ) -> StepTransaction:
-    """`seen` is the row's `sequence` that several persons approved."""
+    """Build a reversal on order. `seen` is the row's `sequence` that several persons approved."""
     failure = {"step": "reverse", "error": REVERSAL_REQUESTED, "cause": f"{order.reason} (by {order.by})"}
     return StepTransaction(
         evidence=entries.evidence(settlement, REVERSE, order.evidence(), now),
@@ -136,9 +138,9 @@ def enter_limbo(
 
 
 def ensure_can_resolve(state: SettlementState, decision: Decision, number: int | None = None) -> None:
-    """Raise ResolutionRefused; StepFenced outside LIMBO.
+    """Raise ResolutionRefused if the decision does not fit, or StepFenced outside LIMBO.
 
-    `number` is the case that the person saw; None means the open case.
+    `number` is the case that the person saw. None: the open case.
     """
     if state.status is not Status.LIMBO:
         raise StepFenced("resolve", f"the settlement is {state.status}, not in LIMBO", state.status)

@@ -1,4 +1,4 @@
-"""The output of the state machines and of `settle status`."""
+"""The outcome of a settlement: the output of the state machines and of `settle status`."""
 
 import json
 from collections.abc import Mapping
@@ -14,25 +14,25 @@ from settlement.core.model.state import CANCELLED, SettlementState
 from settlement.core.model.status import Status, Step
 
 ERROR_LENGTH_MAX, CAUSE_LENGTH_MAX = 100, 500
-"""They bound an outcome's size."""
+"""Maximum characters of an error and a cause. They limit an outcome's size."""
 
 
 class Action(StrEnum):
-    """A caller's action, safe to take by program: no action pays a second time."""
+    """What a caller should do next. A program may follow it: no action pays a second time."""
 
     NOTHING = "nothing"
     SAME_KEY = "same_key"
-    """The payment may still settle: repeat with this key, or wait for the event."""
+    """The payment may still settle. Repeat with this key, or wait for the event."""
 
     NEW_KEY = "new_key"
-    """This key never pays: to pay after all, use a new key."""
+    """This key never pays. To pay after all, use a new key."""
 
 
 def next_action(state: SettlementState) -> dict[str, str]:
     """The caller's action, and the reason in words.
 
-    Only this function decides whether a program may send a payment again. It may not, if a person reversed
-    the payment, even in part, or if the payee keeps a release paid by losses.
+    Only this function decides whether a program may send a payment again. It may not if a person reversed the
+    payment, even in part. It may not if the payee keeps a release that losses paid.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")
@@ -96,7 +96,7 @@ _REVERSED_BY_A_PERSON = (
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
     """The outcome. `replayed`: this call did not run the settlement.
 
-    Raises MalformedRow if the stage lacks the currency.
+    Raises MalformedRow if the stage does not accept the settlement's currency.
     """
     settlement, exponent = state.settlement, state.settlement.exponent(config)
     parts = {"reversed_in_part": money.render(state.reversed_in_part, exponent)} if state.parts else {}

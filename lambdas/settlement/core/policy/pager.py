@@ -11,14 +11,14 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 
 AGAIN_AFTER_SECONDS_MAX = 86_400
-"""Longest wait: a year of daily alerts is far below a history's 25,000 events."""
+"""Longest wait between two alerts. Even a year of daily alerts is far below a history's 25,000 events."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PagerConfig:
-    """`again_after_seconds` is the wait before the second alert.
+    """Settings of the alerts. `again_after_seconds` is the wait before the second alert.
 
-    `stack` is None for the embedded stack, which a command finds without a name.
+    `stack` is None for the embedded stack: a command finds it without a name.
     """
 
     runbook: str

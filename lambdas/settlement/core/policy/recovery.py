@@ -1,12 +1,12 @@
-"""Recovery of stalled settlements: pure decisions, whose writes are pinned by golden vectors.
+"""Recovery of stalled settlements. Pure: it decides, and golden vectors pin its writes.
 
      claim   +30 s        +60 s          +120 s                 deadline
     ───┼───────┼────────────┼──────────────┼──── … ────────────────┼────────────▶
        │ first │ `<key>-r1` │ `<key>-r2`   │ `<key>-r<n>`          │ `<key>-c<n>`
        │ owner │ resumes    │ resumes      │                       │ refunds an unreleased settlement
 
-A released settlement runs on to its fee however late it is. A takeover is one conditional update, which names
-the new owner and moves recovery's next look; only then does the owner start.
+A released settlement runs on to its fee, however late. A takeover is one conditional update. It names the new
+owner and moves recovery's next look. Only then does the new owner start.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Takeover:
 
 
 def is_due(state: SettlementState, now: datetime) -> bool:
-    """Whether recovery is due, by the row: the index may lag."""
+    """Whether recovery is due. The row decides: the index may lag."""
     if state.status in FINISHED:
         return False
     next_look = state.recover_at if state.status is Status.LIMBO else state.listed_at
@@ -60,15 +60,15 @@ def is_due(state: SettlementState, now: datetime) -> bool:
 
 
 def in_flight_since(state: SettlementState) -> str:
-    """Time of the last start: by the claim, a review's end, or a decision."""
+    """Time of the last start. The claim, a review's end or a decision starts a settlement."""
     return state.in_flight_since or state.claimed_at
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
     """Whether recovery comes late for a settlement that was due in time.
 
-    A new owner would lack the full time before the deadline. A deadline that the request named stays; so does
-    a review's end, after which nothing can resume.
+    Such a settlement gets more time: its new owner would lack the full time before the deadline. A deadline
+    that the request named stays. The end of a review stays, too: nothing can resume after it.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -78,9 +78,9 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
 
 
 def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce: str) -> Takeover | None:
-    """Return None if the settlement is finished, or in review until its deadline.
+    """Decide the takeover. None: the settlement is finished, or in review until its deadline.
 
-    The new owner's name has the `nonce`: no caller knows the name before it is on the row.
+    The new owner's name has the `nonce`, so no caller knows the name before the row has it.
     """
     wire, epoch = state.settlement.to_wire(config), state.owner_epoch + 1
     again = timestamp(_next_look(state, now, config))
@@ -140,7 +140,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """The decision whose function may have died before it woke an execution."""
+    """The decision that may be unannounced: its function may have died before it woke an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}
@@ -149,7 +149,7 @@ def _unannounced(state: SettlementState) -> dict[str, str]:
 def _extended_deadline(state: SettlementState, extended_at: str) -> str:
     """Add recovery's delay to the deadline, so the new owner loses no time.
 
-    Only the delay since the last extension counts: extensions end once recovery catches up.
+    The delay counts from the last extension. So extensions end once recovery has caught up.
     """
     due = takeover.sort_key(state)
     counted_from = max(due, state.deadline_extended_at or due)  # a look that was given back has counted
@@ -158,7 +158,7 @@ def _extended_deadline(state: SettlementState, extended_at: str) -> str:
 
 
 def give_back(state: SettlementState, due: str) -> Write:
-    """Make a settlement due again: its new owner could not be started."""
+    """Make a settlement due again, because its new owner could not be started."""
     listed = {**keys.settlement(state.key), "gsi1sk": takeover.sort_key(state)}
     return takeover.look_again(listed, datetime.fromisoformat(due))
 
@@ -170,7 +170,7 @@ def postpone(state: SettlementState, now: datetime, config: StageConfig) -> Writ
 
 
 def defer_unprocessable(listed: Row, now: datetime, seconds: int = BACKOFF_SECONDS_MAX) -> Write:
-    """Move the next look at a row that would block the index for the rows behind it."""
+    """Defer a row that recovery cannot process. It would block the index for the rows behind it."""
     return takeover.look_again(listed, now + timedelta(seconds=seconds))
 
 

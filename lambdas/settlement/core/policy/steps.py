@@ -19,9 +19,9 @@ def settlement_for(request: Request, config: StageConfig) -> Settlement:
 
 
 def verify_same_request(request: Request, claimed: SettlementState) -> Settlement:
-    """Raises IdempotencyConflict for a different request.
+    """Check that the request is the claimed one. Raises IdempotencyConflict.
 
-    A request without a fee takes the claimed fee, so a new schedule causes no conflict.
+    A request without a fee takes the claimed fee, so a new fee schedule causes no conflict.
     """
     settlement = request.settlement(claimed.settlement.fee)
     if not claimed.same_request(settlement):
@@ -30,7 +30,6 @@ def verify_same_request(request: Request, claimed: SettlementState) -> Settlemen
 
 
 def is_replay(claimed: SettlementState, execution: str) -> bool:
-    """Whether the settlement left PROCESSING, or another execution owns it."""
     return not (claimed.status is Status.PROCESSING and claimed.owner == execution)
 
 
@@ -41,12 +40,12 @@ def claim_and_hold(
 
 
 def hold(settlement: Settlement, now: datetime) -> StepTransaction:
-    """Build the hold of a key claimed before. Refused if late."""
+    """Build the hold of a key that was claimed before. It is refused after the deadline."""
     return _hold(settlement, _advance(settlement, Step.HOLD, now), now)
 
 
 def ensure_can_verify(settlement: Settlement, state: SettlementState | None, now: datetime) -> None:
-    """Raise the refusal before the KYC provider is asked, if its verdict could not commit."""
+    """Raise the refusal if a verdict could not commit. Call it before asking the KYC provider."""
     ensure_admits(settlement, Step.VERIFY, state, now)
 
 
@@ -58,7 +57,7 @@ def record_webhook_verdict(
     now: datetime,
     config: StageConfig,
 ) -> tuple[Write, ...]:
-    """`owner` stands until recovery resumes the settlement."""
+    """Record a webhook's verdict. `owner` stays until recovery resumes the settlement."""
     return (
         kyc_review.event_marker(event, settlement, now),
         kyc_review.end_review(settlement, verdict, owner, now, config),
@@ -67,7 +66,7 @@ def record_webhook_verdict(
 
 
 def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepTransaction:
-    """The fee stays in escrow, so its step cannot lack funds."""
+    """Build the release. The fee stays in escrow, so the fee's step cannot lack funds."""
     highest_balance = config.highest_balances.get(settlement.currency)
     is_swept = accounts.is_merchant(settlement.payee)
     return StepTransaction(
@@ -78,7 +77,7 @@ def release(settlement: Settlement, config: StageConfig, now: datetime) -> StepT
 
 
 def fee(settlement: Settlement, now: datetime) -> StepTransaction:
-    """The last movement also commits SETTLED."""
+    """Build the fee. It is the last movement, and also commits SETTLED."""
     return StepTransaction(
         entry=_entry(settlement, Step.FEE, now),
         settlement=_advance(settlement, Step.FEE, now),

@@ -12,16 +12,16 @@ BATCH_MAX = 100
 """DynamoDB's limit for one call."""
 
 TRIES_MAX = 8
-"""Maximum calls for one batch while DynamoDB leaves rows unread."""
+"""Maximum calls for one batch. Each call may leave rows unread."""
 
 
 Unreadable = Callable[[Row, str], None]
 
 
 def read(store: Store, keys: Sequence[Row], unreadable: Unreadable | None = None) -> list[Row]:
-    """The existing rows of these distinct keys, unordered. Raises StoreUnavailable.
+    """Read the existing rows of these distinct keys, in any order. Raises StoreUnavailable.
 
-    A row with a fractional number is passed to `unreadable`; if `unreadable` is None, raises MalformedRow.
+    A row with a fractional number goes to `unreadable`. Without `unreadable`, it raises MalformedRow.
     """
     found: list[Row] = []
     for start in range(0, len(keys), BATCH_MAX):

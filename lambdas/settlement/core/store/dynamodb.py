@@ -24,13 +24,15 @@ docs/decisions/2026-11-22-hot-accounts.md.
 """
 
 BACKOFF_BASE_SECONDS, BACKOFF_SECONDS_MAX = 0.05, 0.4
-"""The first wait, doubled with each try (full jitter), and the longest."""
+"""The first and the longest wait. Each try doubles the wait (full jitter)."""
 
 CLIENT_CONFIG = Config(
     connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2}
 )
-"""Two attempts of 3 s end within the function's timeout. If slow sends also meet conflicts, Lambda ends the
-function and the machine calls it again, which every step tolerates.
+"""Two attempts of 3 s end within the function's timeout.
+
+Slow sends with conflicts may take longer. Then Lambda ends the function, and the machine calls it again.
+Every step tolerates that.
 """
 
 _ROWS = ("Item", "Key", "ExpressionAttributeValues")
@@ -48,7 +50,7 @@ _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 
 
 
 def pause(failed_tries: int) -> None:
-    """Wait with full jitter, drawn from the system's random source: a snapshot clones seeds."""
+    """Wait with full jitter. The system's random source is needed: a snapshot would clone a seed."""
     bound = min(BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1), BACKOFF_SECONDS_MAX)
     time.sleep(SystemRandom().uniform(0, bound))
 
@@ -56,8 +58,8 @@ def pause(failed_tries: int) -> None:
 class Store:
     """The settlement table.
 
-    Methods raise StoreUnavailable if DynamoDB gives no definite answer, else the refusal of the first failed
-    condition.
+    A method raises StoreUnavailable if DynamoDB gives no definite answer. Otherwise it raises the refusal of
+    the first failed condition.
     """
 
     def __init__(
@@ -67,14 +69,14 @@ class Store:
         pause: Callable[[int], None] = pause,
         adds: Sequence[Callable[[Row], Row]] = (),
     ) -> None:
-        """Each function of `adds`, in turn, completes a row to put."""
+        """Each function of `adds` completes a row before it is put."""
         self.client = client
         self.table_name = table_name
         self._pause = pause
         self._adds = adds
 
     def claim(self, write: Write) -> SettlementState:
-        """Put a row unless its key is claimed; return the state on record."""
+        """Put a row, if its key is unclaimed. Return the recorded state."""
         claimed = SettlementState.from_row(write.parameters["Item"])
         try:
             self._call("put_item", [write], **self._parameters(write))
@@ -84,9 +86,9 @@ class Store:
         return claimed
 
     def update(self, write: Write) -> SettlementState:
-        """Return the new state; if the write was applied before, the state found.
+        """Return the new state, or the found state if the write was applied before.
 
-        Raises the write's refusal, or MalformedRow (the update is then committed).
+        Raises the write's refusal. Raises MalformedRow after a committed update.
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -96,7 +98,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Return write units; None if the write was applied before."""
+        """Return the write units, or None if the write was applied before."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:
@@ -104,7 +106,7 @@ class Store:
         return int(answer["ConsumedCapacity"]["CapacityUnits"])
 
     def put(self, write: Write) -> Row:
-        """Put a row unless it exists; return the row on record. Raises the write's refusal."""
+        """Put a row, if it does not exist. Return the recorded row. Raises the write's refusal."""
         try:
             self._call("put_item", [write], **self._parameters(write))
         except AlreadyApplied as earlier:
@@ -125,7 +127,7 @@ class Store:
         return None
 
     def record(self, writes: Sequence[Write]) -> Row:
-        """Commit an order's row, the first write, with its effect; return the earliest row on record."""
+        """Commit an order's row, the first write, with the order's effect. Return the recorded row."""
         try:
             self.transact(writes)
         except AlreadyApplied as earlier:
@@ -155,7 +157,7 @@ class Store:
         return self.read(keys.evidence(key, step))
 
     def waiting(self, state: SettlementState) -> Row | None:
-        """The row of the execution that waits on the open case, or None."""
+        """The row of the execution that waits on the open case."""
         row = self.read(keys.waiting(state.key))
         return row if row and row["case"] == state.case_number else None
 
@@ -172,10 +174,10 @@ class Store:
         limit: int | None = None,
         unreadable: Callable[[Row, str], None] | None = None,
     ) -> Iterator[Row]:
-        """Yield rows between two sort keys, in order, each page read consistently.
+        """Yield rows between two sort keys, in order. Each page is read consistently.
 
-        `limit` is the page size. `unreadable` gets the key and the reason of a row with a non-integer number,
-        which otherwise raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key of a row with a fraction, and the reason. Without
+        it, such a row raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -206,7 +208,7 @@ class Store:
     ) -> Iterator[Row]:
         """Yield up to `limit` index keys from `since` to `up_to`, after the key `after`.
 
-        The index lags: decide only by a condition on the row.
+        The index lags. Decide only by a condition on the row.
         """
         times = "gsi1sk <= :up_to" if since is None else "gsi1sk BETWEEN :since AND :up_to"
         values = {":partition": partition, ":up_to": up_to} | ({} if since is None else {":since": since})
@@ -289,7 +291,7 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Why a write had no effect and should be sent again at once, or None."""
+    """Return why a write had no effect and should be sent again at once."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -298,10 +300,10 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """The position of the first cancellation reason, which alone decides.
+    """The position of the first cancellation reason. It alone decides.
 
-    If a call races its own retry, the entry's conflict comes before the lack of funds on the balance that the
-    retry debited: it is a replay.
+    A call may race its own retry. Then the entry's conflict comes first, and means a replay. The lack of
+    funds comes later: the retry has debited the balance.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)

@@ -1,7 +1,7 @@
-"""Converts rows to and from DynamoDB's wire format, fast for the ledger's types.
+"""Converts rows to and from DynamoDB's wire format.
 
-boto3 tries a dozen types per value, and its import takes a seventh of a cold start. Only rows changed by hand
-need boto3.
+boto3 tries a dozen types per value. Its import takes a seventh of a cold start. Only rows changed by hand
+need it.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def to_wire(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_wire(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises ValueError for a non-integer number: the table has only integers."""
+    """Convert from the wire format. Raises ValueError for a fraction: the table has only integers."""
     return {name: value["S"] if "S" in value else _plain(value) for name, value in item.items()}
 
 
