@@ -1,7 +1,6 @@
 """The functions of the payouts on a signing table, with a bank that a test speaks for."""
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -193,7 +192,7 @@ def empty(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(_dependencies, "store", signing(calls.ledger).store)
     monkeypatch.setattr(_dependencies, "dynamodb", calls.ledger.client)
     monkeypatch.setenv("TABLE_NAME", calls.ledger.table_name)
-    monkeypatch.setattr(_bank, "_own", threading.local())
+    vars(_bank._own).clear()
     monkeypatch.setattr(_bank, "bank", lambda: bank)
     monkeypatch.setattr(step_functions, "_client", starts)
     calls.ledger.open("alice", 100_00)

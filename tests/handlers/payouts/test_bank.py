@@ -142,7 +142,7 @@ def test_a_dead_bank_opens_the_circuit_before_a_send_is_on_record(wired: tuple[D
     row = desk.calls.ledger.row(keys.circuit("bank"))
     assert row
     desk.calls.ledger.put(row | {"opened_at": 0})
-    _bank._own.__dict__.clear()
+    vars(_bank._own).clear()
     for _ in range(3):
         desk.run()
         desk.calls.later(hours=1)
@@ -196,7 +196,7 @@ def test_a_payout_is_followed_after_its_currency_left_the_limits(
     desk.look()
     settings = _payouts.config()
     configure(json.dumps(settings | {"limits": {"payout": {}, "day": {}, "rest_seconds": 0}}))
-    _bank._own.__dict__.clear()
+    vars(_bank._own).clear()
 
     assert desk.look()["status"] == "PAID"
 

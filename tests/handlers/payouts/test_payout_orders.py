@@ -211,6 +211,23 @@ def test_an_approval_whose_answer_was_lost_is_a_replay(desk: Desk) -> None:
         assert desk.order("approve-payout", shown, BEA) == first
 
 
+def test_an_approval_for_another_account_is_no_replay(desk: Desk) -> None:
+    desk.reserve()
+    desk.bank.found = Found(Word.RETURNED)
+    desk.look()
+    desk.order("freeze", {"account": "alice", "reason": "a writ", "key": "freeze-account-0001"})
+    assert desk.look()["status"] == "RETURNED"
+    desk.calls.ledger.open("alice.too", 0)
+    shown = desk.shown(verdict="give-back", account="alice.too")
+    desk.order("propose-payout", shown)
+    first = desk.order("approve-payout", shown, BEA)
+
+    assert desk.order("approve-payout", shown, BEA) == first
+    with desk.calls.writes_nothing(), pytest.raises(ResolutionRefused):
+        desk.order("approve-payout", shown | {"account": "mallory"}, BEA)
+    assert desk.moved() == {"alice": -48_20, "alice.too": 48_20}
+
+
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
 def test_an_approval_outlives_a_silent_function(desk: Desk, failing: Exception) -> None:
     desk.case()
