@@ -20,6 +20,7 @@ from settlement.core.model.errors import (
 )
 from settlement.payouts.payout import Word
 from settlement.payouts.port import Found
+from tests.handlers.accounts.test_take_account_order import FREEZE
 from tests.handlers.payouts.conftest import ADA, BEA, IBAN, KEY, PAYEE, Desk
 from tests.world.services import throttled, unanswered
 
@@ -215,7 +216,7 @@ def test_an_approval_for_another_account_is_no_replay(desk: Desk) -> None:
     desk.reserve()
     desk.bank.found = Found(Word.RETURNED)
     desk.look()
-    desk.order("freeze", {"account": "alice", "reason": "a writ", "key": "freeze-account-0001"})
+    desk.calls.administer(FREEZE)
     assert desk.look()["status"] == "RETURNED"
     desk.calls.ledger.open("alice.too", 0)
     shown = desk.shown(verdict="give-back", account="alice.too")
