@@ -115,8 +115,8 @@ class Follower:
         Returns None if no payout has moved. Raises MalformedRow.
         """
         row = self.store.read(keys.bank_line(identity))
-        if row is None:
-            return None
+        if row is None:  # a missing line must not stay listed unseen
+            raise MalformedRow(f"{keys.payout_line(identity)['pk']}: the line that it lists is not on record")
         recorded, state = record.line_of(row), None
         try:
             state = self.book(recorded)

@@ -373,6 +373,16 @@ def test_a_run_killed_before_it_books_a_line_leaves_it_listed(desk: Desk) -> Non
     assert desk.state().status is Status.CONFIRMED
 
 
+def test_a_listed_line_that_is_gone_is_counted(desk: Desk) -> None:
+    identity = bank_line(desk, REFERENCE)
+    desk.calls.ledger.delete(keys.bank_line(identity))
+    desk.calls.counted()
+
+    assert desk.run()["lines"] == 0
+
+    assert desk.calls.counted()["PayoutNotFollowed"] == 1
+
+
 def test_each_refused_line_of_many_gets_its_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "TURN", 2)
     for number in range(5):

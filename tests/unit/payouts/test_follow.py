@@ -622,13 +622,14 @@ def test_a_listed_line_is_booked_and_leaves_the_list(having: Having, table: Memo
     )
 
 
-def test_a_line_that_is_not_recorded_yet_stays_listed(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_listed_line_that_is_not_on_record_stays_listed(having: Having, table: MemoryDynamoDb) -> None:
     follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
     write = lines.listed(one)
     assert write
     put(table, write.parameters["Item"])
 
-    assert follower.book_listed(one.line.identity) is None
+    with pytest.raises(MalformedRow, match="not on record"):
+        follower.book_listed(one.line.identity)
     assert listed(table, one)["gsi1pk"] == "PAYOUT_LINES"
     assert follower.state(PAYOUT.key) == STATES[Status.PAID]
 
