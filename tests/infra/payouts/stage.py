@@ -1,5 +1,7 @@
 """Settings of a stage that pays out."""
 
+from typing import Any
+
 from infra.payouts_config import PayoutSettings
 
 PAYOUTS = PayoutSettings(
@@ -10,4 +12,4 @@ PAYOUTS = PayoutSettings(
     payout={"EUR": "5000.00"},
     day={"EUR": "20000.00"},
 )
-ON = {"statements_every_minutes": 60, "payouts": PAYOUTS}
+ON: dict[str, Any] = {"statements_every_minutes": 60, "payouts": PAYOUTS}
