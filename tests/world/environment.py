@@ -44,7 +44,6 @@ os.environ |= {
         '"runbook":"docs/runbooks/kyc-outage.md"}'
     ),
     "FOLLOW_PAYOUTS": "arn:aws:lambda:eu-west-1:123456789012:function:FollowPayouts",
-    "PAYOUT_MACHINE": "arn:aws:states:eu-west-1:123456789012:stateMachine:PayOut",
     "BANK_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:bank-events-AbCdEf",
     "PAYOUTS": (
         '{"limits":{"payout":{"EUR":500000},"day":{"EUR":900000},"rest_seconds":86400},'

@@ -148,7 +148,6 @@ def office(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
     machines = SimpleNamespace(start_execution=start, exceptions=step_functions._client.exceptions)
     variables = {
         "FOLLOW_PAYOUTS": "FollowPayouts",
-        "PAYOUT_MACHINE": "PayOut",
         "PAYOUTS": json.dumps(PAYOUTS),
     }
     for name, value in variables.items():
