@@ -80,7 +80,7 @@ class Payout:
     def content(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _REQUEST}
 
-    @property
+    @cached_property
     def reference(self) -> str:
         return reference_of(self.key)
 
