@@ -131,18 +131,27 @@ def test_an_unclear_error_is_retried_and_then_stalls(function: str, calls: int, 
     assert functions.names.count(function) == calls
 
 
-def test_a_fenced_look_is_repeated() -> None:
-    functions = Functions(["PayoutFenced", "PayoutFenced", "PayoutFenced", "ACCEPTED"])
+def test_a_fenced_look_is_repeated_after_each_pause() -> None:
+    functions = Functions([*["PayoutFenced"] * 4, "RESERVED"])
 
-    assert functions.run(KEY).data == {**KEY, "status": "ACCEPTED"}
-    assert functions.names == ["FollowPayouts"] * 4
+    assert functions.run(KEY).data == {**KEY, "status": "RESERVED"}
+    assert functions.names == ["FollowPayouts"] * 5
+    assert functions.waited == PAUSES
+
+
+def test_a_payout_that_is_always_fenced_stalls() -> None:
+    ended = Functions(["PayoutFenced"]).run(KEY)
+
+    assert (ended.status, ended.error["Error"]) == ("FAILED", "PayoutStalled")
+    assert "PayoutFenced" in ended.error["Cause"]
 
 
 def test_the_list_of_refusals_is_that_of_the_reservation() -> None:
     final = {name: {*state["Retry"][0]["ErrorEquals"]} for name, state in TASKS.items()}
     caught = {name: {*state["Catch"][0]["ErrorEquals"]} for name, state in TASKS.items()}
 
-    assert final == caught == REFUSALS
+    assert caught == REFUSALS
+    assert final == REFUSALS | {"FollowPayouts": {*REFUSALS["FollowPayouts"], "PayoutFenced"}}
     assert all(state["Retry"][0]["MaxAttempts"] == 0 for state in TASKS.values())
 
 
