@@ -48,7 +48,7 @@ OPTIONAL = {
     ),
     "FollowPayouts": Handler(
         rows={
-            "GetItem": (PAYOUT, REFERENCE, CASE, DESTINATION, ENTRIES, BANK_LINE, CIRCUIT),
+            "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE, CIRCUIT),
             "Put": (ENTRIES, BANK_LINE),
             "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
             "PutItem": (CIRCUIT,),
@@ -71,21 +71,14 @@ _PROVING = ("ReservePayout", "ServePayouts", "FollowPayouts")
 """Functions that sign entries, and prove rows signed by earlier keys."""
 
 _OF_MOVES = (
+    *("destination", "request_hash", "reserved_at"),
     *("status", "said", "said_at", "decided", "trouble", "cases", "in_suspense", "asked_from", "gsi1pk"),
-    *(
-        "attempts",
-        "first_sent_at",
-        "sent_at",
-        "sent_sha256",
-        "paid_at",
-        "ended_at",
-        "debit_line",
-        "return_line",
-    ),
+    *("attempts", "first_sent_at", "sent_at", "sent_sha256", "paid_at", "ended_at"),
+    *("debit_line", "return_line"),
 )
 """Attributes of a payout that no event of the bank changes. Strangers call BankEvents."""
 
-_READER = {"BatchGetItem": (LISTED,), "Put": (LISTED,)}
+_READER = {"Put": (LISTED,)}
 """Rows of ReadStatements, which lists the lines that name a payout."""
 
 PAY_ROUTE, READ_ROUTE = "POST /payouts", "GET /payouts/{key}"
@@ -302,15 +295,17 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
             "payouts": {
                 "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
                 "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
-                "Payouts: unknown for an hour, refused events": [
-                    *pager.metrics("PayoutUnknown"),
+                "Bank: circuit, 1 while it is open; no answer, no secret, refused events": [
+                    *pager.levels("BankCircuit"),
+                    *pager.metrics("PayoutUnknown", "BankSecretUnreadable"),
                     part.webhook.refused,
                 ],
-                "Bank's circuit, 1 while it is open": pager.levels("BankCircuit"),
                 "PayOut": [
                     part.machine.metric_started(),
                     part.machine.metric_succeeded(),
                     part.machine.metric_failed(),
+                    part.machine.metric_timed_out(),
+                    part.machine.metric_aborted(),
                 ],
             },
             "functions": {FAILED: [one.metric_errors(label=name) for name, one in functions.items()]},

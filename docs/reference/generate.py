@@ -20,6 +20,7 @@ from docs.reference import roles
 from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
+from infra.payouts_config import PayoutSettings
 from settle import explanations
 from settle.cli import app
 from settle.exit_codes import Exit
@@ -38,7 +39,7 @@ PAGES = sorted(HERE.glob("*.md"))
 MEANINGS = tomllib.loads((HERE / "meanings.toml").read_text())
 CATCHES = [
     (name, catch)
-    for machine in ("settlement", "compensation")
+    for machine in ("settlement", "compensation", "pay_out")
     for name, state in json.loads((PROJECT / f"statemachines/{machine}.asl.json").read_text())[
         "States"
     ].items()
@@ -241,6 +242,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "shared_options": _shared_options,
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
+    "payouts": lambda: _settings("payouts", PayoutSettings),
     "concurrency": lambda: _settings("concurrency", Concurrency),
     "account": lambda: _attributes(
         "account", "available", "currency", "limbo_cases", *_TIMES, last_order=str

@@ -13,6 +13,9 @@ MACHINES = (
 )
 """Each machine's name, definition, type, and way to start a compensation."""
 
+PAY_OUT = ("PayOut", "pay_out", "STANDARD", START_AND_WAIT)
+"""The machine of a stage that pays out. It starts no compensation."""
+
 Template = Mapping[str, Any]
 
 
@@ -47,7 +50,10 @@ def of_settings(settings: Settings) -> Plan:
         exponents=settings.exponents,
         definitions=tuple(
             Definition(machine=machine, text=render_definition(name, settings), kind=kind, start=start)
-            for machine, name, kind, start in MACHINES
+            for machine, name, kind, start in (
+                *MACHINES,
+                *([PAY_OUT] if getattr(settings, "payouts", None) else ()),
+            )
         ),
     )
 
@@ -71,7 +77,7 @@ def of_template(template: Template, stack: str, saga: str) -> Plan:
                 kind=one.get("StateMachineType", "STANDARD"),
                 start=one["DefinitionSubstitutions"].get("StartCompensation", START_AND_WAIT),
             )
-            for machine, *_ in MACHINES
+            for machine, *_ in (*MACHINES, PAY_OUT)
             for one in _properties(template, f"{saga}{machine}", "AWS::StepFunctions::StateMachine")
         ),
     )

@@ -9,7 +9,7 @@ from settlement.core import telemetry
 from settlement.core.model import errors
 from settlement.core.policy import recovery
 from settlement.core.store import dynamodb
-from tests.infra.stack import changed, properties
+from tests.infra.stack import PAYING, READING, changed, properties
 from tests.world.rooms import is_there
 from tests.world.templates import PROJECT
 
@@ -164,8 +164,25 @@ BANK_ALARMS = {
     "ReadStatementsFailed": _errors("ReadStatements", 1),
 }
 
+PAYOUT_ALARMS = {
+    "PayoutCases": _ours("PayoutCases", 1, "Maximum", missing="ignore"),
+    # FollowPayouts reports in each run: no data means that it is dead.
+    "PayoutLookLate": _ours("PayoutLookLate", 900, "Maximum", missing="breaching"),
+    "PayoutLineFaults": _ours("PayoutLineFaults", 1, "Maximum", missing="ignore"),
+    "PayoutUnknown": _ours("PayoutUnknown"),
+    # A circuit reports its changes alone.
+    "BankCircuitOpen": _ours("BankCircuit", 1, "Maximum", seconds=60, missing="ignore"),
+    "BankSecretUnreadable": _ours("BankSecretUnreadable"),
+    "FollowPayoutsFailed": _errors("FollowPayouts", 3),
+    "ServePayoutsFailed": _errors("ServePayouts", 1),
+    "BankEventsFailed": _errors("BankEvents", 1),
+    "BankEventsRefused": Alarm(
+        *("AWS/Lambda", "Url4xxCount", ("FunctionName", "${BankEvents}")), "Sum", 300, 100
+    ),
+}
+
 OF_OPTIONS = BANK_ALARMS | (BOOKS_ALARMS if is_there("books") else {})
-OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS
+OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS | PAYOUT_ALARMS
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
@@ -177,6 +194,12 @@ SUMS = {
     "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),
 }
 """Alarms on sums of metrics, on AWS only: the embedded AWS has no metric math."""
+
+
+def of_stage(stage: str) -> dict[str, Alarm]:
+    """Return the alarms on one metric that a stage has by its settings."""
+    reading = BANK_ALARMS if stage in READING else {}
+    return ALARMS | reading | (PAYOUT_ALARMS if stage in PAYING else {})
 
 
 def deployed(stage: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.infra.stack import FUNCTIONS, MACHINES, definition, executions, properties
+from tests.infra.stack import definition, executions, functions, machines, properties
 
 Needed = set[tuple[str, str]]
 """(action, resource) pairs."""
@@ -35,6 +35,8 @@ BY_CDK = {
     ("lambda:InvokeFunction", "${RecoverStalled.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${SealJournal.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${ReconcileBooks.Arn}:*"): ANY_VERSION,
+    ("lambda:InvokeFunction", "${ReadStatements.Arn}:*"): ANY_VERSION,
+    ("lambda:InvokeFunction", "${FollowPayouts.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those. It has versions: each has the same role.",
 }
 """Needless permissions that CDK's grants add to a schedule's role, with reasons."""
@@ -43,7 +45,7 @@ BY_CDK = {
 def roles(stage: str) -> dict[str, Needed]:
     """Return the needs of all roles except functions'; an unused role needs nothing."""
     others = {role: Needed() for role in properties(stage, "IAM::Role")}
-    for function in FUNCTIONS:
+    for function in functions(stage):
         del others[f"{function}Role"]
     for machine, own in properties(stage, "StepFunctions::StateMachine").items():
         others[_role(own["RoleArn"])] |= of_machine(stage, machine)
@@ -54,7 +56,7 @@ def roles(stage: str) -> dict[str, Needed]:
 
 def users(stage: str, role: str) -> str:
     """Return the user of a role: a machine, or a function's schedules."""
-    if role.removesuffix("Role") in MACHINES:
+    if role.removesuffix("Role") in machines(stage):
         return f"the machine `{role.removesuffix('Role')}`"
     (target,) = {
         own["Target"]["Arn"].strip("${}").removesuffix(".Arn")

@@ -30,6 +30,13 @@ STARTING = ("RecoverStalled", *there("doors", "StartSettlements", "AcceptSettlem
 SETTLEMENTS = {"SettlementExpress": "EXPRESS", "SettlementStandard": "STANDARD"}
 MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
 
+READING = [stage for stage, settings in STAGES.items() if settings.statements_every_minutes]
+PAYING = [stage for stage, settings in STAGES.items() if getattr(settings, "payouts", None)]
+"""Stages that read the bank's statements, and stages that pay out."""
+
+OF_PAYOUTS = there("payouts", "ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents")
+"""Functions of stages that pay out."""
+
 KYC_URL = "https://kyc.example.com"
 
 KEPT = {
@@ -53,6 +60,17 @@ class Permission(NamedTuple):
     resource: str
     principal: str
     condition: str
+
+
+def functions(stage: str) -> set[str]:
+    """Return the stage's functions, with those that only some stages have."""
+    reading = {"ReadStatements"} if stage in READING else set()
+    return {*FUNCTIONS, *reading, *(OF_PAYOUTS if stage in PAYING else ())}
+
+
+def machines(stage: str) -> dict[str, str]:
+    """Return the stage's machines and their types, with those that only some stages have."""
+    return MACHINES | ({"PayOut": "STANDARD"} if stage in PAYING else {})
 
 
 def context(stage: str) -> dict[str, str]:

@@ -11,14 +11,16 @@ from tests.infra.alarms import (
     OF_OPTIONS,
     ONE_FAULT_MINUTES,
     OPTIONAL_ALARMS,
+    PAYOUT_ALARMS,
     STACK,
     SUMS,
     counted,
     deployed,
     listed,
     of_options,
+    of_stage,
 )
-from tests.infra.stack import FUNCTIONS, ON_AWS, definition, each_stage, each_stage_on_aws
+from tests.infra.stack import FUNCTIONS, ON_AWS, PAYING, definition, each_stage, each_stage_on_aws
 from tests.world.rooms import there
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
@@ -40,7 +42,8 @@ def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
     """The embedded AWS has no metric math, and throttles nothing."""
     found, topics = deployed(stage), listed()
 
-    assert found.keys() == (ALARMS if STAGES[stage].is_embedded else ALARMS | SUMS).keys()
+    sums = {} if STAGES[stage].is_embedded else SUMS
+    assert found.keys() == {**of_stage(stage), **sums}.keys()
     for name, alarm in found.items():
         assert alarm["AlarmActions"][:1] == [f"${{Pager{topics[name]}}}"], name
         assert alarm["OKActions"] == [f"${{Pager{topics[name]}}}"], name
@@ -49,10 +52,14 @@ def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
         assert alarm.get("ActionsEnabled", True) is True, name
 
 
-@pytest.mark.parametrize(("stage", "name"), [*product(STAGES, ALARMS), *product(ON_AWS, OF_OPTIONS)])
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [*product(STAGES, ALARMS), *product(ON_AWS, OF_OPTIONS), *product(PAYING, PAYOUT_ALARMS)],
+)
 def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
     """Most metrics lack data while idle; that is an alarm only if recovery is dead, or a lag unknown."""
-    found, alarm = (deployed(stage) if name in ALARMS else of_options(stage))[name], EVERY[name]
+    found = (of_options(stage) if name in OF_OPTIONS else deployed(stage))[name]
+    alarm = EVERY[name]
     dimension, value = alarm.dimension
 
     described = ("AlarmActions", "AlarmDescription", "OKActions")

@@ -3,8 +3,8 @@ import re
 from typing import Any
 
 from infra.config import STAGES
-from tests.infra.alarms import ALARMS, SUMS, counted
-from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, only, resources
+from tests.infra.alarms import SUMS, counted, of_stage
+from tests.infra.stack import FUNCTIONS, MACHINES, each_stage, machines, only, resources
 
 LEVELS = {
     *("OldestInFlightSeconds", "RecoveryBehindSeconds", "OldestLimboSeconds"),
@@ -12,6 +12,12 @@ LEVELS = {
     *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows", "ListedAhead"),
 }
 """The functions' own metrics that are not counts."""
+
+OF_OPTIONS = {
+    *("StatementFaults", "StatementMissing"),
+    *("PayoutCases", "PayoutLookLate", "PayoutLineFaults", "BankCircuit"),
+}
+"""As those, of stages that read the bank's statements or pay out."""
 
 SHOWN = LEVELS | {
     *("Settled", "Rejected", "Compensated", "LimboEntered"),
@@ -54,7 +60,7 @@ def metrics(stage: str) -> list[list[Any]]:
 def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) -> None:
     """The person on call needs its start and simultaneous changes."""
     (found,) = (one["properties"]["alarms"] for one in widgets(stage) if one["type"] == "alarm")
-    watched = {(alarm.namespace, alarm.metric) for alarm in ALARMS.values()}
+    watched = {(alarm.namespace, alarm.metric) for alarm in of_stage(stage).values()}
     watched |= {(namespace, metric) for namespace, names in SUMS.values() for metric in names}
 
     assert sorted(found) == sorted(f"${{{alarm}.Arn}}" for alarm in resources(stage, "CloudWatch::Alarm"))
@@ -73,14 +79,16 @@ def test_the_dashboard_graphs_only_metrics_that_the_functions_publish(stage: str
     assert sorted({line[1] for line in ours} - counted()) == []
     for _, metric, *dimension, options in ours:
         assert dimension == ["service", STAGES[stage].stack_name], metric
-        assert options["stat"] == ("Maximum" if metric in LEVELS else "Sum"), metric
+        assert options["stat"] == ("Maximum" if metric in LEVELS | OF_OPTIONS else "Sum"), metric
 
 
 @each_stage
 def test_every_function_machine_queue_and_index_is_shown(stage: str) -> None:
     queues = {f"${{{queue}.QueueName}}" for queue in resources(stage, "SQS::Queue")}
+    started = {f"${{{machine}}}" for machine in machines(stage)}
+    shown = OF_ALL | {metric: started for metric in OF_ALL if OF_ALL[metric] is MACHINES_SHOWN}
 
-    for metric, expected in (OF_ALL | {"ApproximateNumberOfMessagesVisible": queues}).items():
+    for metric, expected in (shown | {"ApproximateNumberOfMessagesVisible": queues}).items():
         assert {line[3] for line in metrics(stage) if line[1] == metric} == expected, metric
     for metric in OF_THE_TABLE:  # by the table alone, and by the table and its index
         found = [len(line[2:-1]) // 2 for line in metrics(stage) if line[1] == metric]

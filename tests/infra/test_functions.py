@@ -11,6 +11,7 @@ from infra.config import STAGES
 from infra.functions import handler_of
 from infra.grants import STATES
 from settlement.core.store.dynamodb import CLIENT_CONFIG
+from tests.infra import stack
 from tests.infra.stack import (
     EMBEDDED,
     FUNCTIONS,
@@ -36,6 +37,8 @@ SECONDS = {
     "ReconcileBooks": 900,
     "ReadSettlements": 29,
     "AcceptSettlements": 29,
+    "ReadStatements": 900,
+    "FollowPayouts": 55,
 }
 """Functions with special timeouts.
 
@@ -55,11 +58,10 @@ def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> No
     named = {"".join(map(str.capitalize, module.split("_"))): module for module in HANDLERS}
 
     assert {name: one["Handler"] for name, one in functions(stage).items()} == {
-        name: handler_of(name)
-        for name in named
-        if name not in ("ProjectEntries", "ReadStatements", "CheckDecided")  # a stage may have them
+        name: handler_of(name) for name in stack.functions(stage)
     }
     optional = {*there("books", "ProjectEntries"), *there("checks", "CheckDecided"), "ReadStatements"}
+    optional |= {*stack.OF_PAYOUTS}
     assert named.keys() == FUNCTIONS.keys() | optional
 
 
@@ -83,6 +85,7 @@ def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> Non
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
     assert disks.pop("ReconcileBooks") == {"Size": 10_240}
+    assert disks.pop("ReadStatements", None) == ({"Size": 4_096} if stage in stack.READING else None)
     assert set(disks.values()) == {None}
     assert reconcile_books.RESERVED_MS == 60_000
 

@@ -38,6 +38,12 @@ ROWS: dict[str, Row] = {
     "line of an order": keys.banked("k"),
     "order of lines": keys.bank_proposed("k"),
 }
+if is_there("payouts"):
+    ROWS |= {
+        "payout": keys.payout("k"),
+        "destination": keys.destination("landlord"),
+        "decision about a payout": keys.payout_approved("k", 1, "5c" * 32),
+    }
 if is_there("merchants"):
     ROWS["swept"] = keys.swept("ENTRIES#merchant.shop#3", "2026-11-22T06:04")
 
@@ -56,7 +62,12 @@ NAMED = replace(
     metadata={"cart": "c-1"},
 )
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
-OF_ENTRIES = {name for row in PUT if "posted_at" in row for name in row} - {"pk", "sk"}
+OF_ENTRIES = {
+    name
+    for row in PUT
+    if "posted_at" in row and not row["pk"].startswith("PAYOUT_CASE#")  # no function may update such a row
+    for name in row
+} - {"pk", "sk"}
 TOUCHED = {name for update in UPDATES for name in named(update)}
 """Attributes of entries and evidence, and attributes that updates change or test."""
 
@@ -145,6 +156,16 @@ ONLY: list[tuple[str, str, set[str]]] = [
     *(
         ("UpdateItem", kind, set())
         for kind in ("entry", "entry of fees", "evidence", "waiting", "event", "order")
+    ),
+    # FollowPayouts carries a decision out, and only some stages have it.
+    *there(
+        "payouts",
+        ("GetItem", "payout", {"TakeOrder"}),
+        ("PutItem", "payout", set()),
+        ("UpdateItem", "payout", set()),
+        *(("PutItem", kind, {"TakeOrder"}) for kind in ("destination", "decision about a payout")),
+        ("UpdateItem", "destination", {"TakeOrder"}),
+        ("UpdateItem", "decision about a payout", set()),
     ),
 ]
 

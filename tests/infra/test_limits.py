@@ -18,8 +18,10 @@ LONGEST_NAME = "my-" + "x" * 12
 STAGES = ("dev", "prod", LONGEST_NAME, *everything_on.STAGES)
 
 MARGIN = 0.8
-NARROW: Mapping[str, float] = {"managed policy": 0.9}
-"""The acceptance's policy reaches 87 % under the longest name. Beyond 90 %, split it."""
+NARROW: Mapping[str, float] = {"managed policy": 0.9, "resources": 0.9}
+"""The acceptance's policy reaches 87 % under the longest name: beyond 90 %, split it. With every option a
+stack has 428 resources, 60 of them for payouts: beyond 90 %, a room needs a nested stack.
+"""
 
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "ap-southeast-1", "AWS::AccountId": "1" * 12}
 HASH, API_ID, ARN, URL = 14, 10, 52, 57

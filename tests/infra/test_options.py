@@ -7,8 +7,10 @@ import pytest
 from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from infra.config import STAGES
-from tests.infra.alarms import BANK_ALARMS, BOOKS_ALARMS
+from tests.infra.alarms import BANK_ALARMS, BOOKS_ALARMS, PAYOUT_ALARMS
+from tests.infra.payouts.stage import PAYOUTS
 from tests.infra.stack import (
+    OF_PAYOUTS,
     SETTLEMENTS,
     STARTING,
     changed,
@@ -54,6 +56,31 @@ OPTIONS = {
                 " may.",
             },
         },
+    ),
+    **dict.fromkeys(
+        there("payouts", "Payouts"),
+        Option(
+            {"payouts": PAYOUTS, "statements_every_minutes": 60},
+            (
+                *("Bank", "ReadStatements"),
+                *("Payouts", "PayOut", "SettlementsPayout", "SettlementsPayOut", "SettlementsPayer"),
+                *OF_PAYOUTS,
+            ),
+            {f"Pager{alarm}" for alarm in (*BANK_ALARMS, *PAYOUT_ALARMS)},
+            {
+                *("DashboardBoard", "TakeOrder", "TakeOrderRoleDefaultPolicy", "SettlementsReader"),
+                *("PeopleViewer", "PeopleOperator", "PeopleApprover", "PeopleBreakGlass"),
+            },
+            {
+                AwsSolutionsChecks: {
+                    "AwsSolutions-SMG4": "The bank has the other half of both: a person rotates them.",
+                },
+                PCIDSS321Checks: {
+                    "PCI.DSS.321-SecretsManagerUsingKMSKey": "Secrets Manager's key encrypts them, and IAM"
+                    " admits one function to each.",
+                },
+            },
+        ),
     ),
     "Backup": Option(
         {"backup_days": 35, "backup_copy_to": VAULT},
@@ -105,6 +132,9 @@ OPTIONS = {
         ),
     ),
 }
+WANTED = {"local": ("Bank", *there("payouts", "Payouts"))}
+"""Options of stages that want them: the simulated bank is on the same machine."""
+
 each_option = pytest.mark.parametrize("name", OPTIONS)
 
 
@@ -113,6 +143,9 @@ each_option = pytest.mark.parametrize("name", OPTIONS)
 def test_no_stage_has_an_option_unless_its_operator_wants_it(stage: str, name: str) -> None:
     option = OPTIONS[name]
 
+    if name in WANTED.get(stage, ()):
+        assert getattr(STAGES[stage], next(iter(option.settings))) is not None
+        return
     assert getattr(STAGES[stage], next(iter(option.settings))) is None
     assert not [one for one in template(stage) if one.startswith(option.own) or one in option.beside]
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 from infra.config import STAGES
-from tests.infra.stack import each_stage, readable
+from tests.infra.stack import PAYING, READING, each_stage, readable
 from tests.world import templates
 from tests.world.rooms import is_there
 
@@ -39,6 +39,13 @@ if is_there("doors"):
         "StartQueueUrl": "${StartQueue}",
         "StartDeadLetterQueueUrl": "${StartDeadLetters}",
     }
+OF_PAYOUTS = {
+    "PayerPolicyArn": "${SettlementsPayer}",
+    "PayoutMachineArn": "${PayOut}",
+    "BankWebhookUrl": "${BankEventsFunctionUrl.FunctionUrl}",
+    "BankCredentialsArn": "${PayoutsCredentials.Id}",
+    "BankSigningArn": "${PayoutsSigning.Id}",
+}
 if is_there("merchants"):
     CONTRACT |= {"SweepsGivenUpQueueUrl": "${MerchantsGivenUp}"}
 
@@ -46,7 +53,9 @@ if is_there("merchants"):
 def contract(stage: str) -> dict[str, Any]:
     ordered = {"OrderedTopicArn": "${OutcomesOrdered}"} if STAGES[stage].ordered_events else {}
     tried = {} if STAGES[stage].must_reach_people else {"AcceptancePolicyArn": "${AcceptancePolicy}"}
-    return CONTRACT | ordered | tried | {"StageConfig": STAGES[stage].stage_config}
+    bank = {"StatementsBucket": "${BankStatements}"} if stage in READING else {}
+    payouts = OF_PAYOUTS if stage in PAYING else {}
+    return CONTRACT | ordered | tried | bank | payouts | {"StageConfig": STAGES[stage].stage_config}
 
 
 @each_stage

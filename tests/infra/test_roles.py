@@ -6,7 +6,18 @@ Permissions: test_least_privilege.py and test_least_privilege_others.py.
 from typing import Any
 
 from infra.config import STAGES
-from tests.infra.stack import FUNCTIONS, MACHINES, STARTING, each_stage, granted, properties, variables
+from tests.infra.stack import (
+    FUNCTIONS,
+    PAYING,
+    READING,
+    STARTING,
+    each_stage,
+    functions,
+    granted,
+    machines,
+    properties,
+    variables,
+)
 from tests.world.rooms import there
 
 EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
@@ -15,7 +26,9 @@ EXPRESS, STANDARD = "${SettlementExpress}", "${SettlementStandard}"
 def scheduled(stage: str) -> tuple[str, ...]:
     """Return the functions with schedules: VerifyKyc only if its provider reports its health."""
     checked = ("VerifyKyc",) if STAGES[stage].kyc.health_path else ()
-    return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked)
+    reading = ("ReadStatements",) if stage in READING else ()
+    paying = ("FollowPayouts",) if stage in PAYING else ()
+    return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked, *reading, *paying)
 
 
 IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}
@@ -37,8 +50,8 @@ def test_each_role_has_one_user_and_its_service_assumes_it(stage: str) -> None:
     Services of machines and schedules must act for this account: others have machines too.
     """
     services = {
-        **{f"{function}Role": ("lambda", None) for function in FUNCTIONS},
-        **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in MACHINES},
+        **{f"{function}Role": ("lambda", None) for function in functions(stage)},
+        **{f"{machine}Role": ("states", IN_THIS_ACCOUNT) for machine in machines(stage)},
         **{scheduler(stage, function): ("scheduler", IN_THIS_ACCOUNT) for function in scheduled(stage)},
     }
     roles = properties(stage, "IAM::Role")
@@ -65,6 +78,7 @@ def test_no_resource_policy_admits_a_caller_beside_its_role(stage: str) -> None:
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
         *("${KycDecided.Arn}", "${TakeOrder.Arn}", "${ReadSettlements.Arn}"),
         "${SendPage.Arn}",
+        *(("${BankEvents.Arn}", "${ServePayouts.Arn}") if stage in PAYING else ()),
         *there("doors", "${AcceptSettlements.Arn}", "${CancelSettlement.Arn}"),
     }
     assert {one["FunctionName"] for one in properties(stage, "Lambda::EventSourceMapping").values()} == {

@@ -5,7 +5,7 @@ import pytest
 from infra.rooms import HANDLERS
 from infra.signing import PROVING, SIGNED, signing
 from settlement.signing import signature
-from tests.infra.stack import FUNCTIONS, changed, each_stage, properties, variables
+from tests.infra.stack import FUNCTIONS, PAYING, changed, each_stage, properties, variables
 
 SIGNS = {*signing(HANDLERS)}
 
@@ -38,7 +38,8 @@ def test_one_kms_key_encrypts_the_row_keys_secret_and_environments(stage: str) -
     functions = properties(stage, "Lambda::Function")
     encrypted = {name for name, function in functions.items() if "KmsKeyArn" in function}
 
-    assert encrypted == {*SIGNS, PROVING}
+    proving = {"ReservePayout", "ServePayouts", "FollowPayouts"} if stage in PAYING else set()
+    assert encrypted == {*SIGNS, PROVING, *proving}
     assert {json.dumps(functions[one]["KmsKeyArn"]) for one in encrypted} == {json.dumps(secret["KmsKeyId"])}
     assert secret["GenerateSecretString"]["PasswordLength"] >= 43
     assert "RowKeys" in secret["KmsKeyId"]

@@ -10,13 +10,14 @@ from infra.config import STAGES
 from infra.state_machines import render_definition
 from tests.infra.stack import (
     EMBEDDED,
-    FUNCTIONS,
     MACHINES,
     SETTLEMENTS,
     changed,
     definition,
     each_stage,
     each_stage_on_aws,
+    functions,
+    machines,
     properties,
 )
 from tests.infra.test_functions import RETENTION_DAYS
@@ -27,9 +28,16 @@ START = {
 }
 """Each machine's integration for starting its compensation: Express cannot wait for the end."""
 
-FILES = {machine: "settlement" if machine in SETTLEMENTS else "compensation" for machine in MACHINES}
+FILES = {
+    **dict.fromkeys(SETTLEMENTS, "settlement"),
+    "Compensation": "compensation",
+    "PayOut": "pay_out",
+}
 
 each_machine = pytest.mark.parametrize("machine", MACHINES)
+each_stages_machine = pytest.mark.parametrize(
+    ("stage", "machine"), [(stage, machine) for stage in STAGES for machine in machines(stage)]
+)
 
 
 def deployed(stage: str, machine: str) -> Any:
@@ -41,13 +49,12 @@ def test_there_is_one_machine_of_each_name_type_and_file(stage: str) -> None:
     """Both settlement machines share one definition, except for the start of a compensation."""
     found = properties(stage, "StepFunctions::StateMachine")
 
-    assert {name: machine["StateMachineType"] for name, machine in found.items()} == MACHINES
+    assert {name: machine["StateMachineType"] for name, machine in found.items()} == machines(stage)
     for name, machine in found.items():
         assert machine["DefinitionString"] == render_definition(FILES[name], STAGES[stage])
 
 
-@each_stage
-@each_machine
+@each_stages_machine
 def test_each_placeholder_is_replaced_by_the_resource_it_names(stage: str, machine: str) -> None:
     found = deployed(stage, machine)
     placeholders = set(re.findall(r"\$\{(.*?)\}", found["DefinitionString"]))
@@ -61,11 +68,10 @@ def test_each_placeholder_is_replaced_by_the_resource_it_names(stage: str, machi
     assert found["DefinitionSubstitutions"] == {
         placeholder: others.get(placeholder, function % placeholder) for placeholder in placeholders
     }
-    assert placeholders - others.keys() <= FUNCTIONS.keys()
+    assert placeholders - others.keys() <= functions(stage)
 
 
-@each_stage
-@each_machine
+@each_stages_machine
 def test_executions_are_logged_and_traced_without_their_payloads(stage: str, machine: str) -> None:
     """With this prefix AWS needs no entry in the account's resource policy, limited to 5,120 characters."""
     found = deployed(stage, machine)
@@ -128,7 +134,7 @@ def test_on_the_embedded_aws_every_wait_has_the_same_length(stage: str, seconds:
 
 
 @each_stage
-@pytest.mark.parametrize("file", ["settlement", "compensation"])
+@pytest.mark.parametrize("file", ["settlement", "compensation", "pay_out"])
 def test_a_stage_multiplies_timeouts_and_changes_nothing_else(stage: str, file: str) -> None:
     written = json.loads((STATE_MACHINES / f"{file}.asl.json").read_text())
     rendered = json.loads(render_definition(file, STAGES[stage]))

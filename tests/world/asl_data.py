@@ -12,6 +12,10 @@ from typing import Any
 
 _PATH = re.compile(r"\$\$?(\.\w+)*")
 _FORMAT = re.compile(r"States\.Format\('([^']*)'((?:, \$\$?(?:\.\w+)*)*)\)")
+_ADD = re.compile(r"States\.MathAdd\((\$(?:\.\w+)*), (\$(?:\.\w+)*)\)")
+_COMPARED = {"BooleanEquals": bool, "NumericGreaterThan": int, "StringEquals": str}
+"""Comparisons, and the type of their values."""
+
 _TEXT = {str}
 _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
@@ -72,6 +76,11 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
         return match[1].format(*values)
     if match := _TO_STRING.fullmatch(expression):
         return json.dumps(read(match[1], data, context))
+    if match := _ADD.fullmatch(expression):
+        numbers = [read(path, data, context) for path in match.groups()]
+        if not {*map(type, numbers)} <= {int}:
+            raise Unsupported(f"{expression} of {numbers}")
+        return sum(numbers)
     raise Unsupported(expression)
 
 
@@ -115,15 +124,15 @@ def holds(choice: Mapping[str, Any], data: Any) -> bool:
     if "And" in choice:
         only(choice, {"And", "Next"}, "choice")
         return all(holds(part, data) for part in choice["And"])
-    only(choice, {"Variable", "BooleanEquals", "NumericGreaterThan", "IsPresent", "Next"}, "choice")
+    only(choice, {"Variable", *_COMPARED, "IsPresent", "Next"}, "choice")
     (operator,) = choice.keys() - {"Variable", "Next"}
     wanted = choice[operator]
     if operator == "IsPresent":
         return _is_present(choice["Variable"], data) is wanted
     value = read(choice["Variable"], data, None)
-    if type(value) is not (bool if operator == "BooleanEquals" else int):
+    if type(value) is not _COMPARED[operator]:
         raise Unsupported(f"{operator} of {value!r}")
-    return bool(value is wanted if operator == "BooleanEquals" else value > wanted)
+    return bool(value > wanted if operator == "NumericGreaterThan" else value == wanted)
 
 
 def _is_present(path: str, data: Any) -> bool:

@@ -133,6 +133,7 @@ class Execution:
         self._retried = {}
         state = self.machines.definitions[self.machine]["States"][self.state]
         act = {"Task": self._task, "Choice": self._choice, "Wait": self._wait, "Fail": self._fail}
+        act["Pass"] = self._pass_on
         act[state["Type"]](state)
 
     def _end_wait(self, result: Callable[[], Any]) -> None:
@@ -200,6 +201,10 @@ class Execution:
         only(state, {"Type", "Comment", "SecondsPath", "Next"}, self.state)
         self.wait_seconds = _seconds(state["SecondsPath"], self.data)
         self._waits_for = Waiting()
+
+    def _pass_on(self, state: Any) -> None:
+        only(state, {"Type", "Comment", "Parameters", "Next", "End"}, self.state)
+        self._leave(state, fill(state["Parameters"], self.data, {}))
 
     def _fail(self, state: Any) -> None:
         only(state, {"Type", "Comment", "Error", "ErrorPath", "Cause", "CausePath"}, self.state)

@@ -13,8 +13,8 @@ from settlement.kyc import client as kyc_client
 from tests.infra.stack import (
     FUNCTIONS,
     KYC_URL,
+    PAYING,
     each_stage,
-    only,
     properties,
     runbooks,
     variables,
@@ -40,7 +40,8 @@ def test_a_new_secret_is_random_and_not_in_the_template(stage: str) -> None:
     """
     found = properties(stage, "SecretsManager::Secret")
 
-    assert found.keys() - READERS.keys() == {"RowKeysSecret1"}
+    payouts = {"PayoutsCredentials", "PayoutsSigning"} if stage in PAYING else set()
+    assert found.keys() - READERS.keys() == {"RowKeysSecret1", *payouts}
     for secret, (known, random) in NEW.items():
         assert found[secret].keys() == {"GenerateSecretString"}
         generated = found[secret]["GenerateSecretString"]
@@ -74,7 +75,10 @@ def test_the_webhook_can_only_be_called_by_its_public_address(stage: str) -> Non
     """
     webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 
-    assert only(stage, "Lambda::Url") == {"AuthType": "NONE", "TargetFunctionArn": "${KycDecided.Arn}"}
+    assert properties(stage, "Lambda::Url")["KycDecidedFunctionUrl"] == {
+        "AuthType": "NONE",
+        "TargetFunctionArn": "${KycDecided.Arn}",
+    }
     permissions = properties(stage, "Lambda::Permission")
     assert {name: one for name, one in permissions.items() if name.startswith("KycDecided")} == {
         "KycDecidedinvokefunctionurl": {

@@ -32,19 +32,24 @@ def test_each_route_calls_its_own_function_and_demands_a_signature(stage: str) -
         **{
             route: f"${{{name}.Arn}}"
             for room in brought("infra", "routes")
+            if stage in getattr(room, "STAGES", STAGES)
             for route, name in room.ROUTES.items()
         },
     }
 
 
-CALLED = {
-    "ReadSettlements": "GET/*",
-    **{name: calls for room in brought("infra", "routes") for name, calls in room.CALLED.items()},
-}
+CALLED = [
+    *((stage, "ReadSettlements", "GET/*") for stage in STAGES),
+    *(
+        (stage, name, calls)
+        for room in brought("infra", "routes")
+        for stage in getattr(room, "STAGES", STAGES)
+        for name, calls in room.CALLED.items()
+    ),
+]
 
 
-@each_stage
-@pytest.mark.parametrize(("function", "calls"), CALLED.items())
+@pytest.mark.parametrize(("stage", "function", "calls"), CALLED)
 def test_only_the_apis_routes_may_call_the_function(stage: str, function: str, calls: str) -> None:
     permission = of_function(stage, function, "Lambda::Permission")
 

@@ -1,0 +1,7 @@
+from infra.payouts import PAY_ROUTE, READ_ROUTE
+from tests.infra.stack import PAYING
+
+STAGES = PAYING
+ROUTES = dict.fromkeys((PAY_ROUTE, READ_ROUTE), "ServePayouts")
+CALLED = {"ServePayouts": "*/payouts*"}
+"""The calls that an API's permission names."""

@@ -1,0 +1,15 @@
+"""Settings of a stage that pays out."""
+
+from typing import Any
+
+from infra.payouts_config import PayoutSettings
+
+PAYOUTS = PayoutSettings(
+    url="https://bank.example.com/v1",
+    name="bank",
+    window_seconds=86_400,
+    refusals=("account_closed",),
+    payout={"EUR": "5000.00"},
+    day={"EUR": "20000.00"},
+)
+ON: dict[str, Any] = {"statements_every_minutes": 60, "payouts": PAYOUTS}

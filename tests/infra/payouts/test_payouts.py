@@ -1,0 +1,212 @@
+import json
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from infra import bank
+from infra.grants import MONEY_ATTRIBUTES
+from infra.payouts import OPTIONAL
+from infra.table import BANK_ACCOUNT, IMMUTABLE_ATTRIBUTES
+from settlement.core.ledger.transaction import Write
+from settlement.payouts import lines, moves, payout, policy, writes
+from settlement.payouts.moves import Move
+from settlement.payouts.payout import Status
+from tests.infra.payouts.stage import ON, PAYOUTS
+from tests.infra.stack import changed, each_stage_on_aws, granted_in
+from tests.infra.writes import named
+from tests.unit.payouts.rows import LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
+from tests.unit.payouts.vectors import DEBIT
+from tests.world.environment import NOW
+
+IN_TURN = changed("dev", **ON, row_keys=3, signing_key=2)
+
+
+def resources(stage: str = "prod") -> dict[str, Any]:
+    return changed(stage, **ON)
+
+
+def properties(name: str, stage: str = "prod") -> Any:
+    return resources(stage)[name]["Properties"]
+
+
+def variables(function: str) -> Any:
+    return properties(function)["Environment"]["Variables"]
+
+
+def moved() -> list[Write]:
+    """Return the writes of each move, from each status that allows it."""
+    found: list[Write] = []
+    for step, rule in moves.RULES.items():
+        for status in rule.money:
+            before = STATES[status]
+            after = moves.after(before, step, NOW, **NOTES.get(step, {}))
+            found += writes.move(before, after, step, NOW)
+    before = STATES[Status.CONFIRMED]
+    after = moves.after(before, Move.RETURN, NOW, trouble="closed", in_suspense=1)
+    returned = STATES[Status.RETURNED]
+    noted = moves.counted(returned, NOW, debit_line=LINE)
+    return [
+        *found,
+        *writes.move(before, after, Move.RETURN, NOW, to_suspense=True),
+        *writes.note_line(returned, noted, DEBIT, NOW),
+    ]
+
+
+def hinted() -> list[Write]:
+    before = STATES[Status.ACCEPTED]
+    return [*writes.note(before, moves.brought_forward(before, NOW - 10 * policy.HINTED), "hint")]
+
+
+WRITES = {
+    "ReservePayout": [*writes.reserve(PAYOUT, PAYABLE, LIMITS, NOW)],
+    "ServePayouts": [*writes.reserve(PAYOUT, PAYABLE, LIMITS, NOW)],
+    "FollowPayouts": [*moved(), lines.booked(LINE), lines.refused(LINE, "2026-11-29", "another amount")],
+    "BankEvents": hinted(),
+}
+"""What each function writes, always in a transaction."""
+
+
+def attributes(write: Write) -> set[str]:
+    return set(write.parameters["Item"]) if write.action == "Put" else named(write)
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_a_payouts_function_may_write_the_rows_that_it_writes(function: str) -> None:
+    for write in WRITES[function]:
+        row = write.parameters.get("Item") or write.parameters["Key"]
+        assert any(fnmatchcase(row["pk"], one) for one in OPTIONAL[function].rows[write.action]), row["pk"]
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_a_payouts_function_writes_each_kind_of_row_that_it_may_write(function: str) -> None:
+    """In a transaction: the circuit's row is another writer's."""
+    rows = OPTIONAL[function].rows
+    keys = {
+        (one.action, (one.parameters.get("Item") or one.parameters["Key"])["pk"]) for one in WRITES[function]
+    }
+
+    for action in ("Put", "Update"):
+        for pattern in rows.get(action, ()):
+            assert any(found == action and fnmatchcase(key, pattern) for found, key in keys), pattern
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_a_payouts_function_may_name_exactly_what_it_writes(function: str) -> None:
+    found = {name for write in WRITES[function] for name in attributes(write)}
+
+    assert {*OPTIONAL[function].names} == found & {*MONEY_ATTRIBUTES}
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_no_payouts_write_names_an_attribute_that_is_denied(function: str) -> None:
+    denied = {"dynamodb:PutItem": set[str](), "dynamodb:UpdateItem": set[str]()}
+    for one in granted_in(resources(), f"{function}Role"):
+        if one.effect == "Deny":
+            names = json.loads(one.condition)["ForAnyValue:StringEquals"]["dynamodb:Attributes"]
+            denied[one.action] |= {*names}
+
+    for write in WRITES[function]:
+        assert not attributes(write) & denied[f"dynamodb:{write.action}Item"]
+    assert {*BANK_ACCOUNT} <= denied["dynamodb:UpdateItem"]
+
+
+def test_an_event_of_the_bank_may_change_only_the_next_look() -> None:
+    """Strangers call the function."""
+    (denied,) = {
+        one.condition
+        for one in granted_in(resources(), "BankEventsRole")
+        if (one.effect, one.action) == ("Deny", "dynamodb:PutItem")
+    }
+    names = {*json.loads(denied)["ForAnyValue:StringEquals"]["dynamodb:Attributes"], *BANK_ACCOUNT}
+    stored = {name for state in STATES.values() for name in state.to_row()}
+
+    assert stored - names - {*IMMUTABLE_ATTRIBUTES} == {"pk", "sk", "gsi1sk", "sequence"}
+    assert {*payout._OWN} - {"iban", "holder", "detail", "sequence"} <= names
+
+
+@each_stage_on_aws
+def test_each_secret_of_the_bank_has_one_reader(stage: str) -> None:
+    readers = {
+        (secret, function)
+        for function in (*OPTIONAL, "TakeOrder", "ReadStatements", "VerifyKyc", "KycDecided")
+        for one in granted_in(resources(stage), f"{function}Role")
+        for secret in ("PayoutsCredentials", "PayoutsSigning")
+        if one.action == "secretsmanager:GetSecretValue" and secret in one.resource
+    }
+
+    assert readers == {("PayoutsCredentials", "FollowPayouts"), ("PayoutsSigning", "BankEvents")}
+    assert variables("BankEvents")["BANK_SIGNING_SECRET"] == "${PayoutsSigning.Id}"
+    assert "PAYOUTS" not in variables("BankEvents")
+
+
+def test_only_the_follower_gets_the_bank_and_its_token() -> None:
+    told = json.loads(variables("FollowPayouts")["PAYOUTS"])
+    limits = {"payout": {"EUR": 500_000}, "day": {"EUR": 2_000_000}, "rest_seconds": 86_400}
+
+    assert told.pop("limits") == limits
+    assert told["bank"]["url"] == PAYOUTS.url
+    assert told["bank"].keys() == {
+        *("url", "name", "window_seconds", "refusals", "connect_timeout_seconds", "read_timeout_seconds"),
+    }
+    assert told["breaker"].keys() == {"failures", "within_seconds", "recovery_seconds"}
+    assert told["secret_id"] == "${PayoutsCredentials.Id}"
+    for function in ("ReservePayout", "ServePayouts", "TakeOrder"):
+        assert json.loads(variables(function)["PAYOUTS"]) == {"limits": limits}
+
+
+def test_functions_that_prove_rows_have_all_keys_and_sign_with_one() -> None:
+    """The last key of the text signs."""
+    for function in ("ReservePayout", "ServePayouts", "FollowPayouts"):
+        keys = IN_TURN[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
+        assert [one.partition(":")[0] for one in keys] == ["1", "3", "2"]
+    assert "ROW_KEYS" not in IN_TURN["BankEvents"]["Properties"]["Environment"]["Variables"]
+
+
+@each_stage_on_aws
+def test_the_schedule_calls_the_follower_each_minute_without_retries(stage: str) -> None:
+    schedule, invocations = (properties(name, stage) for name in ("PayoutsEachMinute", "FollowPayouts"))
+
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert (schedule["Target"]["Arn"], schedule["Target"]["Input"]) == ("${FollowPayouts.Arn}", "{}")
+    assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    assert invocations["Timeout"] == 55
+
+
+def calls(role: str) -> set[tuple[str, str]]:
+    found = granted_in(resources(), role)
+    return {(one.action, one.resource) for one in found if one.action.startswith(("lambda:", "states:"))}
+
+
+def test_a_payouts_function_starts_and_calls_nothing_else() -> None:
+    assert calls("ServePayoutsRole") == {("states:StartExecution", "${PayOut}")}
+    assert variables("ServePayouts")["PAYOUT_MACHINE"] == "${PayOut}"
+    for function in ("ReservePayout", "FollowPayouts", "BankEvents"):
+        assert calls(f"{function}Role") == set()
+
+
+def test_an_approval_calls_the_follower() -> None:
+    assert variables("TakeOrder")["FOLLOW_PAYOUTS"] == "${FollowPayouts.Arn}"
+    assert ("lambda:InvokeFunction", "${FollowPayouts.Arn}") in calls("TakeOrderRole")
+
+
+def test_statements_list_lines_only_for_a_stage_that_pays_out() -> None:
+    reading = changed("prod", statements_every_minutes=60)
+
+    assert "PAYOUT_LINE#*" in str(granted_in(resources(), "ReadStatementsRole"))
+    assert "PAYOUT" not in str(granted_in(reading, "ReadStatementsRole"))
+    assert "PAYOUTS" not in str(reading["TakeOrder"])
+    assert not reading.keys() & {*OPTIONAL, "PayOut", "SettlementsPayer"}
+    assert "PAYOUT_LINE#*" not in str(bank.OPTIONAL)
+
+
+def test_payers_pay_and_follow_payouts_and_readers_only_read_them() -> None:
+    def paths(policy: str) -> set[str]:
+        (statement,) = properties(policy)["PolicyDocument"]["Statement"]
+        return {one.partition("/*/")[2] for one in statement["Resource"]}
+
+    assert paths("SettlementsPayer") == {"POST/payouts", "GET/payouts/*"}
+    assert {one for one in paths("SettlementsReader") if "payouts" in one} == {"GET/payouts/*"}
+    for kind in ("Viewer", "Operator", "Approver", "BreakGlass"):
+        text = str(properties(f"People{kind}"))
+        assert ("GET/payouts/*" in text, "POST/payouts" in text) == (True, False)

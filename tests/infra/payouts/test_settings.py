@@ -1,0 +1,139 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra import payouts_config
+from infra.config import STAGES, Settings, embedded, settings_of
+from infra.payouts_config import EXCHANGE_SECONDS_MAX, NOT_NAMED, PayoutSettings
+from settlement.payouts import policy, port
+from tests.infra.payouts.stage import ON, PAYOUTS
+
+NUMBERS = {
+    "window_seconds": (0, port.WINDOW_SECONDS_MAX),
+    "rest_seconds": (0, 30 * 86_400),
+    "connect_timeout_seconds": (1, 14),
+    "read_timeout_seconds": (1, 14),
+    "failures": (3, 50),
+    "failures_within_seconds": (60, 86_400),
+    "recovery_seconds": (1, 3600),
+}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"url": url}, "bank_url: must be an address without user, query or fragment$")
+        for url in ("", "bank.example", "ftp://bank.example", "https://a:b@bank.example", "https://b?key=1")
+    ),
+    *(({"name": name}, "name: must match ") for name in ("", "Bank", "a" * 31, "bank\n", "-bank")),
+    *(({"refusals": (one,)}, "refusals: each must match ") for one in ("", "Closed", "a" * 51, "x\n", 3)),
+    *(
+        ({name: value}, f"{name}: must be a whole number from {least} to {most}$")
+        for name, (least, most) in NUMBERS.items()
+        for value in (least - 1, most + 1, True, "5", None)
+    ),
+    # The payout would be asked about before its request has ended.
+    (
+        {"connect_timeout_seconds": 5, "read_timeout_seconds": 11},
+        "read_timeout_seconds: both timeouts must be at most 15 s together$",
+    ),
+    ({"recovery_seconds": 12}, "recovery_seconds: must be longer than a probe takes"),
+    ({"day": {"EUR": "1", "USD": "1"}}, "day: must name the currencies of payout, and at least one$"),
+    ({"payout": {}, "day": {}}, "day: must name the currencies of payout, and at least one$"),
+]
+
+
+@pytest.mark.parametrize(("changes", "told"), REFUSED)
+def test_a_faulty_setting_of_the_bank_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}"):
+        replace(PAYOUTS, **changes)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_bounds_of_the_banks_numbers_are_accepted(name: str) -> None:
+    """A probe takes two seconds here, and the recovery longer."""
+    quick = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1, "recovery_seconds": 3_600}
+    for bound in NUMBERS[name]:
+        value = max(bound, 3) if name == "recovery_seconds" else bound
+        changes: dict[str, Any] = {**quick, name: value}
+        assert getattr(replace(PAYOUTS, **changes), name) == value
+
+
+def test_the_bounds_are_those_that_the_functions_demand() -> None:
+    assert payouts_config._NAME.pattern == port.NAME.pattern
+    assert payouts_config._REASON.pattern == port.REASON.pattern
+    assert policy.EXCHANGE_WITHIN.total_seconds() == EXCHANGE_SECONDS_MAX
+
+
+def of_a_stage(**changes: Any) -> Settings:
+    given: dict[str, Any] = {"stage": "shop", "currencies": ("EUR", "JPY"), "assets": {"POINTS": 0}}
+    return Settings(**{**given, **ON, **changes})
+
+
+def limited(payout: dict[str, Any], day: dict[str, Any]) -> PayoutSettings:
+    return replace(PAYOUTS, payout=payout, day=day)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"statements_every_minutes": None}, "payouts: needs statements_every_minutes"),
+        ({"payouts": replace(PAYOUTS, url="http://bank.example")}, "bank_url: must be an HTTPS address$"),
+        ({"payouts": limited({"USD": "1"}, {"USD": "1"})}, "payouts.payout: USD is not among"),
+        ({"payouts": limited({"POINTS": "1"}, {"POINTS": "1"})}, "payouts.payout: POINTS is an asset"),
+        ({"payouts": limited({"JPY": "1.5"}, {"JPY": "2"})}, "payouts.payout: JPY must be a decimal string"),
+        ({"payouts": limited({"EUR": "1"}, {"EUR": 2})}, "payouts.day: EUR must be a decimal string"),
+        ({"payouts": limited({"EUR": "2.00"}, {"EUR": "1.99"})}, "payouts.day: EUR must be at least"),
+        ({"payouts": limited({"EUR": "0"}, {"EUR": "1"})}, "payouts.day: EUR must be at least"),
+    ],
+)
+def test_payouts_that_do_not_fit_their_stage_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}"):
+        of_a_stage(**changes)
+
+
+def test_a_stage_takes_equal_limits_and_converts_them_to_minor_units() -> None:
+    given = limited({"EUR": "1.5", "JPY": "7"}, {"EUR": "1.50", "JPY": "8"})
+
+    assert of_a_stage(payouts=given).payout_limits == ({"EUR": 150, "JPY": 7}, {"EUR": 150, "JPY": 8})
+
+
+def test_the_embedded_aws_gets_the_simulated_bank_with_the_stages_limits() -> None:
+    place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
+    found = embedded(of_a_stage(), **place, bank_url="http://127.0.0.1:9").payouts
+
+    assert found is not None
+    assert (found.url, found.rest_seconds, found.payout) == ("http://127.0.0.1:9", 0, PAYOUTS.payout)
+    assert embedded(of_a_stage(), **place).payouts is None
+    assert embedded(of_a_stage(payouts=None), **place, bank_url="http://127.0.0.1:9").payouts is None
+
+
+def test_the_local_stage_pays_out_through_the_bank_of_its_context() -> None:
+    found = settings_of({"stage": "local", "bank_url": "http://127.0.0.1:9"}).bank
+
+    assert found == replace(STAGES["local"].bank, url="http://127.0.0.1:9")
+    assert {**found.payout} == {"EUR": "5000.00", "USD": "5000.00"}
+
+
+def test_a_bank_without_payouts_or_payouts_without_a_bank_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"stage": "dev", "kyc_url": "https://kyc.example"}
+    with pytest.raises(ValueError, match=r"^bank_url: must be left out, as the stage pays nothing out$"):
+        settings_of({**given, "bank_url": "https://bank.example"})
+    paying = replace(STAGES["dev"], **ON | {"payouts": replace(PAYOUTS, url=NOT_NAMED)})
+    monkeypatch.setitem(STAGES, "dev", paying)
+    with pytest.raises(ValueError, match=r"^bank_url: name the bank's address"):
+        settings_of(given)
+
+    assert settings_of({**given, "bank_url": "https://bank.example"}).bank.url == "https://bank.example"
+
+
+def test_the_followers_variable_has_the_contracts_fields() -> None:
+    told = json.loads(PAYOUTS.to_json({"EUR": 1}, {"EUR": 2}, secret_id="arn"))
+
+    assert told.keys() == {"limits", "bank", "breaker", "secret_id"}
+    port.Declared(
+        name=told["bank"]["name"],
+        window_seconds=told["bank"]["window_seconds"],
+        refusals=frozenset(told["bank"]["refusals"]),
+    )
