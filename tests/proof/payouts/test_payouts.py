@@ -431,7 +431,7 @@ def test_a_payout_looked_at_too_late_is_reported() -> None:
     assert reconciled(life.town.table.items).ahead == [f"{ON}: the next look is at 2030-01-01T00:00:00.000Z"]
 
 
-def test_a_reference_that_only_looks_like_a_payouts_is_no_fault() -> None:
+def test_a_reference_of_no_payout_is_no_fault() -> None:
     life = town_of(*CONFIRMED)
     gone("PAYOUT_LINE#", "LINE")(life)
     gone("BANK_LINE#", "MATCH")(life)
