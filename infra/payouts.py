@@ -149,7 +149,7 @@ class Payouts(Construct):
             names=functions,
             settings=settings,
         )
-        self.machine.startable_by(functions["ServePayouts"], "PAYOUT_MACHINE")
+        let_call(functions["ServePayouts"], "FOLLOW_PAYOUTS", follow)
         self._follow_each_minute(follow)
         self.webhook = Webhook(
             self,
@@ -172,6 +172,7 @@ class Payouts(Construct):
         others = [functions["ReservePayout"], functions["ServePayouts"]]
         if taker := core.functions.get("TakeOrder"):
             others.append(taker)
+            core.needed(RowKeys).give_all(taker)
             let_call(taker, "FOLLOW_PAYOUTS", functions["FollowPayouts"])
         for function in others:
             function.add_environment("PAYOUTS", bank.limits(*limits))

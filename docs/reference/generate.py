@@ -63,7 +63,26 @@ _ROWS = {
     "WAITING": "waiting",
     "PROPOSAL": "proposal",
     "KYC_EVENT": "event",
+    "PAYOUT": "payout",
+    "PAYOUT_REFERENCE": "payout_reference",
+    "PAYOUT_CASE": "payout_case",
+    "PAYOUT_LINE": "payout_line",
+    "DESTINATION": "destination",
 }
+_OF_PAYOUT = {
+    **dict.fromkeys(
+        (
+            *("first_sent_at", "sent_at", "sent_sha256", "asked_from", "said", "said_at", "detail"),
+            *("paid_at", "ended_at", "trouble", "debit_line", "return_line"),
+            *("given_back_at", "given_back_to"),
+        ),
+        str,
+    ),
+    "in_suspense": int,
+    "decided": dict,
+}
+"""The attributes of a payout that its updates set, with their types."""
+
 _PROGRESS = {
     name: str if isinstance(value, str) else int
     for name, value in Progress(
@@ -239,6 +258,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "proposal": lambda: _attributes("proposal"),
     "migration": lambda: _attributes("migration", **_PROGRESS),
     "event": lambda: _attributes("event"),
+    "payout": lambda: _attributes("payout", **_OF_PAYOUT),
+    "payout_reference": lambda: _attributes("payout_reference"),
+    "payout_day": lambda: _attributes("payout_day", reserved=int),
+    "payout_case": lambda: _attributes("payout_case", account=str),
+    "payout_line": lambda: _attributes("payout_line", refused=str),
+    "destination": lambda: _attributes("destination", frozen_at=str, frozen_by=str, last_payout=str),
     "roles": lambda: _table(
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()
     ),

@@ -50,9 +50,9 @@ def describe(stack: Stack, state: State) -> dict[str, Any]:
     }
 
 
-def approval(stack: Stack, state: State, verdict: Verdict) -> str:
+def approval(stack: Stack, state: State, verdict: Verdict, account: str | None) -> str:
     """Return another person's command to approve a proposal about what is shown now."""
-    return _command(stack, state, "approve", verdict)
+    return _command(stack, state, "approve", verdict, account)
 
 
 def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
@@ -88,24 +88,26 @@ def _add(found: OnRecord, state: State, row: Row) -> None:
     verdict = Verdict(row["sk"].rpartition("#")[2])
     if (told["verdict"], told["digest"]) != (verdict, state.digest):
         raise MalformedRow(f"{subject_of(row)}: is no proposal about what is shown")
-    found.proposed[verdict] = {name: told[name] for name in ("by", "posted_at", "reason")}
+    shown = ("by", "posted_at", "reason", "account")
+    found.proposed[verdict] = {name: told[name] for name in shown if name in told}
 
 
 def _choice(stack: Stack, state: State, verdict: Verdict, found: OnRecord) -> dict[str, Any]:
     payout, proposed = state.payout, found.proposed.get(verdict)
     exponent = exponent_of(f"PAYOUT#{state.key}", payout.currency, stack.config)
     amount = f"{money.render(payout.amount, exponent)} {payout.currency}"
-    command = _command(stack, state, "approve" if proposed else "propose", verdict)
+    account = proposed.get("account") if proposed else None
+    command = _command(stack, state, "approve" if proposed else "propose", verdict, account)
     return {
         "verdict": verdict.value,
-        "effect": _EFFECTS[state.status, verdict].format(money=amount, account=payout.account),
+        "effect": _EFFECTS[state.status, verdict].format(money=amount, account=account or payout.account),
         "contradicts": state.said if state.said in AGAINST.get(verdict, ()) else None,
         "proposed": proposed,
         "command": None if found.approved else command,
     }
 
 
-def _command(stack: Stack, state: State, verb: str, verdict: Verdict) -> str:
+def _command(stack: Stack, state: State, verb: str, verdict: Verdict, account: str | None) -> str:
     against = state.said in AGAINST.get(verdict, ())
-    shown = {"case": state.cases, "digest": state.digest, "reason": REASON}
+    shown = {"case": state.cases, "digest": state.digest, "account": account, "reason": REASON}
     return stack.command(f"payout {verb}", state.key, verdict, **shown, contradicts=against or None)

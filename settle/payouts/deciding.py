@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.order import OrderRefused, check_order, give
+from settle.order import check_order, give
 from settle.payouts import case as cases
 from settle.payouts.payout import shown, state_of
 from settle.stack import Stack
-from settlement.payouts import told
 from settlement.payouts.decision import Verdict, parse_decision
 from settlement.payouts.payout import State
 
@@ -31,26 +30,17 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
         "case": {"number": state.cases, "trouble": state.trouble, "digest": state.digest},
         "verdict": verdict.value,
         "proposed_by": answer.get("proposed_by"),
-        "approve": cases.approval(stack, state, verdict),
+        "approve": cases.approval(stack, state, verdict, order.get("account")),
     }
 
 
 def approve(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
     """Approve another person's proposal about what `digest` names. Safe to repeat, even after its effect.
 
-    `payout` is the payout afterwards; without it, `not_yet` says why it waits for FollowPayouts' next run.
-    Raises CommandFailed.
+    The stage compares what was shown with the payout. Its `payout` is the payout afterwards; without it,
+    `not_yet` says why it waits for FollowPayouts' next run. Raises CommandFailed.
     """
-    given = _checked(order)
-    if done := _done(stack, given):
-        return done
-    _shown_state(stack, given)
-    try:
-        return give(stack, "approve-payout", given)
-    except OrderRefused:
-        if done := _done(stack, given):  # by a call whose answer was lost
-            return done
-        raise
+    return give(stack, "approve-payout", _checked(order))
 
 
 def _checked(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,19 +60,3 @@ def _shown_state(stack: Stack, order: Mapping[str, Any]) -> State:
     if digest not in (None, state.digest):
         raise CommandFailed(Exit.CONFLICT, f"digest: {key} is no longer what you were shown; {look}")
     return state
-
-
-def _done(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the payout if this very decision was carried out."""
-    state = state_of(stack, order["key"])
-    last = state.decided or {}
-    wanted = {"case": str(order["case"]), "digest": order["digest"], "verdict": order["verdict"]}
-    if not wanted.items() <= last.items():
-        return None
-    return {
-        "key": state.key,
-        "case": order["case"],
-        "verdict": order["verdict"],
-        "approved_by": last.get("approved_by"),
-        "payout": told.of_state(state, stack.config),
-    }

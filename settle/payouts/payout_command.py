@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from settle.arguments import check_key
+from settle.arguments import check_customer, check_key
 from settle.commands.in_turn import Answered, in_turn
 from settle.commands.options import AsJson, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
@@ -31,6 +31,15 @@ Digest = Annotated[
 ]
 Contradicts = Annotated[
     bool, typer.Option("--contradicts", help="The bank's last word is wrong, and you know it.")
+]
+
+Other = Annotated[
+    str | None,
+    typer.Option(
+        "--account",
+        callback=lambda account: None if account is None else check_customer(account),
+        help="For give-back: the customer's other account, which gets the money.",
+    ),
 ]
 
 
@@ -144,6 +153,7 @@ def propose(
     reason: Reason,
     case: Case = None,
     digest: Digest = None,
+    account: Other = None,
     contradicts: Contradicts = False,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -156,8 +166,8 @@ def propose(
     """
     from settle.payouts import deciding, payout_output
 
-    order = _order(key, verdict, reason, contradicts=contradicts) | {"case": case, "digest": digest}
-    told = deciding.propose(find(stack), order)
+    order = _order(key, verdict, reason, account, contradicts=contradicts)
+    told = deciding.propose(find(stack), order | {"case": case, "digest": digest})
     payout_output.proposed(told, as_json)
 
 
@@ -169,6 +179,7 @@ def approve(
     reason: Reason,
     case: Case = None,
     digest: Digest = None,
+    account: Other = None,
     contradicts: Contradicts = False,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -188,14 +199,17 @@ def approve(
 
     from settle.payouts import deciding, payout_output
 
-    order = _order(key, verdict, reason, contradicts=contradicts) | {"case": case, "digest": digest}
-    told = deciding.approve(find(stack), order)
+    order = _order(key, verdict, reason, account, contradicts=contradicts)
+    told = deciding.approve(find(stack), order | {"case": case, "digest": digest})
     payout_output.approved(told, as_json)
     if "payout" not in told:
         raise typer.Exit(Exit.IN_FLIGHT)
     raise typer.Exit(Exit.LIMBO if "case" in told["payout"] else Exit.FINE)
 
 
-def _order(key: str, verdict: Verdict, reason: str, *, contradicts: bool) -> dict[str, Any]:
-    order = {"key": key, "verdict": verdict.value, "reason": reason}
-    return order | ({"contradicts": True} if contradicts else {})
+def _order(
+    key: str, verdict: Verdict, reason: str, account: str | None, *, contradicts: bool
+) -> dict[str, Any]:
+    optional: dict[str, Any] = {} if account is None else {"account": account}
+    optional |= {"contradicts": True} if contradicts else {}
+    return {"key": key, "verdict": verdict.value, "reason": reason, **optional}

@@ -64,7 +64,8 @@ def listed(lines: Sequence[Mapping[str, Any]], fields: Sequence[str], nothing: s
 
 def _decided(decided: Mapping[str, str]) -> str:
     by, second, at = (decided.get(name, "") for name in ("by", "approved_by", "approved_at"))
-    return f"{decided['verdict']}, by {by} and {second} at {at}: {decided.get('reason', '')}"
+    to = f" to {decided['account']}" if "account" in decided else ""
+    return f"{decided['verdict']}{to}, by {by} and {second} at {at}: {decided.get('reason', '')}"
 
 
 def _case(case: Mapping[str, Any]) -> None:

@@ -32,19 +32,31 @@ class Mutation(NamedTuple):
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _HASH = re.compile(r"[0-9a-f]{64}")
+_OF_PAYOUTS = ("RESERVED", "SENDING", "UNKNOWN", "ACCEPTED", "PAID", "CONFIRMED", "REFUSED", "RETURNED")
+_MOVES = ("reserve", "pay", "refuse", "return", "give-back")
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "status": tuple(Status),
-    "step": (*Step, *(step.reversal for step in REVERSIBLE), "resolve:1", "limbo:1", "deposit"),
+    "status": (*Status, *_OF_PAYOUTS),
+    "step": (
+        *(*Step, *(step.reversal for step in REVERSIBLE), "resolve:1", "limbo:1", "deposit"),
+        *(f"payout-{move}" for move in _MOVES),
+    ),
+    "said": ("accepted", "paid", "refused", "returned", "never seen", "unknown"),
     "stuck_step": tuple(step.reversal for step in REVERSIBLE),
     "decision": ("APPROVED", "REJECTED", *Decision),
-    "verdict": ("APPROVED", "REJECTED"),
-    "side": ("debit", "credit"),
+    "verdict": ("APPROVED", "REJECTED", "paid", "not-paid", "ask", "give-back", "close"),
+    "side": ("debit", "credit", "in", "out"),
     "currency": ("JPY", "USD"),
     "state": ("OPEN", "CLOSED", "HALF_OPEN"),
     "order": ("open", "deposit", "withdraw", "freeze", "unfreeze", "close"),
 }
-_ACCOUNTS = ("alice", "bob", "carol", "dave", "erin", "fees:EUR", "losses:EUR", "external:EUR")
+_ACCOUNTS = (
+    *("alice", "bob", "carol", "dave", "erin", "fees:EUR", "losses:EUR", "external:EUR"),
+    *("transit:EUR", "suspense:EUR"),
+)
 _PARTIES = ("payer", "payee", "account", "debit", "credit")
+
+
+_BY_SORT_KEY = ("DESTINATION", "BANK_LINE")
 
 
 def kind_of(item: Item) -> str:
@@ -54,6 +66,10 @@ def kind_of(item: Item) -> str:
         return f"settlement {item['status']['S']}"
     if kind in ("ENTRIES", "EVIDENCE"):
         return f"{'entry' if kind == 'ENTRIES' else 'evidence'} {item['step']['S'].partition(':')[0]}"
+    if kind in _BY_SORT_KEY:
+        return f"{kind.lower()} {item['sk']['S'].rpartition('#')[2].lower()}"
+    if kind == "PAYOUT":
+        return f"payout {item['status']['S']}"
     if kind == "ACCOUNT" and item.get("available") == {"N": "0"}:
         return "account, empty"
     names = {"ACCOUNT": "account", "SWEPT": "sweep", "KYC_EVENT": "event"}
@@ -157,10 +173,15 @@ def _texts(name: str, content: str) -> tuple[str, ...]:
         return tuple(timestamp(moment + by) for by in later)
     if _HASH.fullmatch(content):
         return (content[::-1], f"{content[1:]}0")
-    if name == "gsi1pk":
-        in_flight = (keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS))
-        return (*in_flight, keys.LIMBO, keys.orders_partition("2026-10"))
-    return (f"{content}x",)
+    return _partitions(content) if name == "gsi1pk" else (f"{content}x",)
+
+
+def _partitions(content: str) -> tuple[str, ...]:
+    if content.startswith("PAYOUT"):
+        shards = map(keys.payouts_partition, range(keys.PAYOUT_SHARDS))
+        return (*shards, keys.PAYOUT_CASES, keys.PAYOUT_LINES, keys.PAYOUT_LINE_FAULTS)
+    in_flight = (keys.in_flight_partition(shard) for shard in range(keys.IN_FLIGHT_SHARDS))
+    return (*in_flight, keys.LIMBO, keys.orders_partition("2026-10"))
 
 
 def _copies(rows: Rows, item: Item) -> Iterator[Item]:
@@ -194,6 +215,16 @@ def _copies_of_others(item: Item, other_keys: list[str]) -> Iterator[Item]:
     elif kind == "SWEPT":
         yield again | _key(pk, "2026-11-20T11:59")
         yield again | _key(f"{pk.rpartition('#')[0]}#{(int(pk.rpartition('#')[2]) + 1) % 16}", sk)
+    elif kind == "PAYOUT":
+        yield again | _key("PAYOUT#order-unclaimed-00001", sk)
+    elif kind == "PAYOUT_DAY":
+        yield again | _key(pk, "2026-11-19")
+    elif kind == "DESTINATION":
+        yield again | _key("DESTINATION#elsewhere", sk)
+    elif kind == "PAYOUT_CASE":
+        yield again | _key(pk, f"000002{sk[6:]}")
+    elif kind in ("BANK_LINE", "PAYOUT_LINE"):
+        yield again | _key(f"{kind}#{'3a' * 32}", sk)
     elif kind == "WAITING":
         for key in other_keys:
             yield again | _key(f"WAITING#{key}", sk) | {"key": {"S": key}}
@@ -215,17 +246,24 @@ def _entries_like(item: Item, other_keys: list[str]) -> Iterator[Item]:
     for other_account, other_at, other_key, other_step in (
         (account, later, key, step),
         *((account, at, other, step) for other in other_keys),
-        *((account, at, key, other) for other in (*Step, "compensate:hold", "compensate:fee", "resolve:1")),
+        *((account, at, key, other) for other in _other_steps(step)),
         *((other, at, key, step) for other in ("erin", "alice", "bob", "fees:EUR")),
     ):
         address = keys.entry(other_account, other_at, other_key, other_step)
-        beside = item[opposite]["S"] if step == "deposit" else f"escrow:{other_key}"
+        is_escrow = step != "deposit" and not step.startswith("payout-")
+        beside = f"escrow:{other_key}" if is_escrow else item[opposite]["S"]
         yield {
             **copy.deepcopy(item),
             **_key(address["pk"], address["sk"]),
             **{"posted_at": {"S": other_at}, "step": {"S": other_step}},
             **{side: {"S": other_account}, opposite: {"S": beside}},
         }
+
+
+def _other_steps(step: str) -> tuple[str, ...]:
+    if step.startswith("payout-"):
+        return tuple(f"payout-{move}" for move in _MOVES)
+    return (*Step, "compensate:hold", "compensate:fee", "resolve:1")
 
 
 def _key(pk: str, sk: str) -> Item:

@@ -8,6 +8,7 @@ import pytest
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.journal import lines
+from settlement.signing.signature import _FIXED as FIXED
 from settlement.signing.signature import SIGNATURE, SIGNED, RowKeys
 from tests.proof.client import reconciled
 from tests.proof.mutations import Mutation, singles
@@ -73,7 +74,8 @@ def covers(mutation: Mutation) -> bool:
         kind = pk.partition("#")[0] + "#"
         if item is None or kind not in SIGNED:
             return False
-        if mutation.attribute not in ("the row", SIGNATURE, *lines.CREATED.get(kind, (mutation.attribute,))):
+        fixed = lines.CREATED.get(kind) or FIXED.get(kind) or (mutation.attribute,)
+        if mutation.attribute not in ("the row", SIGNATURE, *fixed):
             return False
     return True
 

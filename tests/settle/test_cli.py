@@ -31,6 +31,11 @@ NEEDING_A_STACK = [
     ("list", "--in-flight"),
     ("watch",),
     ("recover", "order-2026-000101"),
+    ("payout", "start", "-"),
+    ("payout", "status", "payout-2026-000101"),
+    ("payout", "list"),
+    ("payout", "propose", "payout-2026-000101", "ask", "--reason", "r"),
+    ("payee", "show", "flat-9"),
 ]
 
 
@@ -73,6 +78,10 @@ def test_down_without_an_embedded_aws_has_nothing_to_stop(settle: Command) -> No
         ("list", "--in-flight", "--limit", "0"),
         ("watch", "--every", "0"),
         ("recover",),
+        ("payout", "propose", "payout-2026-000101", "perhaps", "--reason", "r"),
+        ("payout", "approve", "payout-2026-000101", "paid"),
+        ("payout", "list", "--limit", "0"),
+        ("payee", "add", "flat-9", "--account", "dora"),
     ],
     ids=" ".join,
 )

@@ -26,7 +26,10 @@ KEYS = st.from_regex(KEY, fullmatch=True) | st.from_regex(r"-[A-Za-z0-9_-]{15,63
 ACCOUNTS = st.from_regex(ACCOUNT, fullmatch=True) | st.from_regex(r"-[A-Za-z0-9_.-]{0,63}", fullmatch=True)
 LIKE_OPTIONS = ("--yes-this-is-prod", "-o-is-an-option-of-report", "-" * 16, "--stack-and-so-on")
 REASONS = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1)
-OF_A_KEY = ("status", "wait", "recover", "reverse", "report", "limbo show", "limbo resolve", "limbo approve")
+OF_A_KEY = (
+    *("status", "wait", "recover", "reverse", "report", "limbo show", "limbo resolve", "limbo approve"),
+    *("payout status", "payout ask"),
+)
 OF_AN_ACCOUNT = ("account show", "account freeze", "account close", *there("merchants", "account sweep"))
 CHECKED = settings(max_examples=30, deadline=None)
 CLICK: Any = typer.main.get_command(app)

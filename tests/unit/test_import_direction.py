@@ -65,6 +65,7 @@ PURE_MODULES = {
     "payouts": ("decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "writes"),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
+        *("payout_row", "payout_rows", "payouts", "payouts_judged"),
         *("sealed", "sealed_expired", "sealed_freezes", "sequence", "settlement_row", "values", "watch"),
     ),
     "reading": ("queries", "statement_line"),

@@ -43,6 +43,15 @@ os.environ |= {
         '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:credentials-AbCdEf",'
         '"runbook":"docs/runbooks/kyc-outage.md"}'
     ),
+    "FOLLOW_PAYOUTS": "arn:aws:lambda:eu-west-1:123456789012:function:FollowPayouts",
+    "BANK_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:bank-events-AbCdEf",
+    "PAYOUTS": (
+        '{"limits":{"payout":{"EUR":500000},"day":{"EUR":900000},"rest_seconds":86400},'
+        '"bank":{"url":"https://bank.invalid","name":"a-bank","window_seconds":86400,'
+        '"refusals":["account_closed"],"connect_timeout_seconds":1,"read_timeout_seconds":9},'
+        '"breaker":{"failures":5,"within_seconds":60,"recovery_seconds":30},'
+        '"secret_id":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:bank-AbCdEf"}'
+    ),
     "STAGE_CONFIG": (
         '{"currencies":{"CO2":3,"EUR":2,"JPY":0,"KWD":3,"POINTS":0,"USD":2},'
         '"highest_balances":{"CO2":100000000,"EUR":100000000},'

@@ -24,6 +24,7 @@ _FUNCTIONS = {
     "ProjectEntries": "books",
     **dict.fromkeys(("StartSettlements", "AcceptSettlements", "CancelSettlement"), "doors"),
     "SweepMerchants": "merchants",
+    **dict.fromkeys(("ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents"), "payouts"),
 }
 
 

@@ -104,7 +104,8 @@ class Functions:
     """A function's answer to a synchronous caller."""
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, Any]:  # noqa: N803
-        assert FunctionName in map(os.environ.get, ("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS"))
+        known = ("RECOVER_STALLED", "VERIFY_KYC", "PUBLISH_EVENTS", "FOLLOW_PAYOUTS")
+        assert FunctionName in map(os.environ.get, known)
         if self.failing and not self.loses_answers:
             raise self.failing
         self.sent.append(json.loads(Payload))

@@ -7,6 +7,7 @@ from settlement_client.errors import (
     MalformedAnswer,
     NotCancellable,
     NotFound,
+    PayoutRefused,
     Refused,
     SequenceChanged,
     SettlementClientError,
@@ -16,6 +17,7 @@ from settlement_client.errors import (
 from settlement_client.inbox import Arrival, DynamoDbInbox, Event, Store, parse_event
 from settlement_client.journal import JournalEntry, JournalPage, Skipped
 from settlement_client.outcome import Action, Failure, Next, Outcome, Status
+from settlement_client.payout import Payout, PayoutOutcome, PayoutStatus
 from settlement_client.reading import Reading
 from settlement_client.request import Request, mint_key
 
@@ -35,6 +37,10 @@ __all__ = [
     "NotCancellable",
     "NotFound",
     "Outcome",
+    "Payout",
+    "PayoutOutcome",
+    "PayoutRefused",
+    "PayoutStatus",
     "Reading",
     "Refused",
     "Request",

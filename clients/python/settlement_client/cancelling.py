@@ -8,6 +8,7 @@ from settlement_client.errors import (
     MalformedAnswer,
     NotCancellable,
     NotFound,
+    PayoutRefused,
     SequenceChanged,
     SettlementClientError,
     Unknown,
@@ -21,6 +22,10 @@ _REFUSALS: dict[str, type[SettlementClientError]] = {
     "IdempotencyConflict": IdempotencyConflict,
     "NotCancellable": NotCancellable,
     "SequenceChanged": SequenceChanged,
+    "PayoutNotFound": NotFound,
+    **dict.fromkeys(("PayoutRefused", "DestinationRefused", "InsufficientFunds"), PayoutRefused),
+    **dict.fromkeys(("AccountNotFound", "AccountFrozen", "AccountClosed"), PayoutRefused),
+    **dict.fromkeys(("AccountInLimbo", "CurrencyMismatch"), PayoutRefused),
 }
 
 

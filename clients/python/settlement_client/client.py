@@ -5,9 +5,10 @@ from typing import Any
 
 import boto3
 
-from settlement_client import cancelling, posting, starting
+from settlement_client import cancelling, paying_out, posting, starting
 from settlement_client.journal import JournalPage, pages
 from settlement_client.outcome import Outcome
+from settlement_client.payout import Payout, PayoutOutcome
 from settlement_client.reading import Readers, Reading
 from settlement_client.request import Request
 
@@ -114,6 +115,14 @@ class Client:
         again with the same request.
         """
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
+
+    def pay_out(self, payout: Payout, *, seconds: float = 60) -> PayoutOutcome:
+        """Start a payout over HTTP, with the repeats and errors of `start`; return it: most take days."""
+        return paying_out.pay_out(self._address("api_url").rstrip("/"), self._session, payout, seconds)
+
+    def payout(self, key: str) -> PayoutOutcome:
+        """Return a payout as it is now. Raises NotFound, or Unavailable."""
+        return paying_out.read(self._readers, key)
 
     @cached_property
     def _patient(self) -> Any:

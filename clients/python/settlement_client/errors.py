@@ -21,6 +21,13 @@ class NotCancellable(Refused):
     """It is too late to cancel. The payment is unchanged. The message says what can be done."""
 
 
+class PayoutRefused(Refused):
+    """An account, the payee's bank account or a limit refuses the payout. The message says which.
+
+    Once that is changed, the same payout may be taken, under the same key.
+    """
+
+
 class SequenceChanged(Refused):
     """The payment has changed since you read it, and was not cancelled. Read it and decide again."""
 

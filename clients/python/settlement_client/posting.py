@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 
 import boto3
 from botocore.awsrequest import AWSRequest
@@ -17,15 +18,15 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 
     Each try sends the same request. The last try comes when the time is over. Raises Refused or Unknown.
     """
-    answer = _answered(url, session, request, wait, seconds)
+    answer = answered(session, lambda: _call(url, request, wait), request.key, seconds)
     try:
         return None if _is_accepted(answer, request.key) else answer.reading(request.key)
     except MalformedAnswer as failed:
         raise Unknown.of(request.key, failed) from failed
 
 
-def _answered(url: str, session: boto3.Session, request: Request, wait: int, seconds: float) -> Answer:
-    """Return an answer with status 200 or 202.
+def answered(session: boto3.Session, call: Callable[[], AWSRequest], key: str, seconds: float) -> Answer:
+    """Return an answer with status 200 or 202 to the call about `key`, which is made anew for each try.
 
     After a lost answer, AWS may refuse the next try (403). This raises Unknown: the lost try may have paid.
     """
@@ -33,19 +34,19 @@ def _answered(url: str, session: boto3.Session, request: Request, wait: int, sec
     while True:
         left, status, words = over_at - time.monotonic(), 0, ""
         try:
-            answer = exchange(session, _call(url, request, wait))
+            answer = exchange(session, call())
             status, words = answer.status, f"{answer.status} {answer.text[:500]}"
             if status in (200, 202):
                 return answer
             if is_refusal(status):
-                refused = refusal(request.key, answer)
+                refused = refusal(key, answer)
                 if is_lost and type(refused) is SettlementClientError:
-                    raise Unknown.of(request.key, refused)
+                    raise Unknown.of(key, refused)
                 raise refused
         except BotoCoreError as failed:
             words = str(failed)
         if left <= 0:
-            raise Unknown.of(request.key, words)
+            raise Unknown.of(key, words)
         failures, is_lost = failures + 1, is_lost or status != 429
         time.sleep(max(0.0, min(pause_seconds(failures), over_at - time.monotonic())))
 

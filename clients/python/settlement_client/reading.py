@@ -28,6 +28,8 @@ _TIMEOUT_SECONDS = (5, 35)
 _WAIT_SECONDS_MAX = 20
 """The API's longest wait per call."""
 
+_UNKNOWN_KEYS = ("SettlementNotFound", "PayoutNotFound")
+
 _ETAG = re.compile(r'"([0-9]{1,15})"')
 
 
@@ -128,7 +130,7 @@ def _is_awaited(found: Reading, after: int | None) -> bool:
 
 def _refusal(key: str, status: int, text: str) -> SettlementClientError:
     words = f"{key}: {status} {text[:500]}"
-    if status == 404 and "SettlementNotFound" in text:  # a wrong address is a 404, too
+    if status == 404 and any(name in text for name in _UNKNOWN_KEYS):  # a wrong address is a 404, too
         return NotFound(words)
     if status == 400:
         return InvalidRequest(words)

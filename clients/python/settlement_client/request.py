@@ -8,17 +8,17 @@ from decimal import Decimal
 from settlement_client.errors import InvalidRequest
 
 KEY = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,14})(\.[0-9]{1,8})?")
 _AMOUNT_LENGTH_MAX = 16
-_CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}")
+CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}")
 _MEMBER = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _MEMBERS_MAX = 8
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _TEXT = re.compile(rf" *[^ {_UNPRINTABLE}][^{_UNPRINTABLE}]*")
 """The contract's text. Half surrogate pairs are excluded: UTF-8 cannot encode them."""
 
-_PATTERNS = {"key": KEY, "payer": _ACCOUNT, "payee": _ACCOUNT, "currency": _CURRENCY}
+_PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT, "currency": CURRENCY}
 _LENGTHS_MAX = {"payer_name": 100, "payee_name": 100, "reference": 64}
 _MEMBER_LENGTH_MAX = 64
 _DEADLINE_SECONDS_MIN, _DEADLINE_SECONDS_MAX = 30, 86_400
@@ -61,12 +61,12 @@ class Request:
     def to_json(self) -> str:
         """Return the request as JSON, with amounts as decimal strings."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
-        content = {name: _plain(value) for name, value in given.items() if value is not None}
+        content = {name: plain(value) for name, value in given.items() if value is not None}
         return json.dumps(content, ensure_ascii=False)
 
     def _problems(self) -> Iterator[str]:
         for name, pattern in _PATTERNS.items():
-            if not _matches(pattern, getattr(self, name)):
+            if not matches(pattern, getattr(self, name)):
                 yield f"{name}: must be a string that matches ^{pattern.pattern}$"
         if self.payee == self.payer:
             yield "payee: must be another account than the payer's"
@@ -87,7 +87,7 @@ class Request:
 
     def _amount_problems(self) -> Iterator[str]:
         named = {"amount": self.amount} | ({} if self.fee is None else {"fee": self.fee})
-        wrong = [name for name, value in named.items() if not _is_amount(value)]
+        wrong = [name for name, value in named.items() if not is_amount(value)]
         for name in wrong:
             yield f"{name}: must be a Decimal or a decimal string such as '48.20', never a float"
         if "amount" in wrong:
@@ -98,22 +98,23 @@ class Request:
             yield "fee: must be less than the amount"
 
 
-def _matches(pattern: re.Pattern[str], value: object) -> bool:
+def matches(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value's JSON form; a Decimal without an exponent."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _is_amount(value: object) -> bool:
+def is_amount(value: object) -> bool:
     if isinstance(value, Decimal):
         if not value.is_finite() or abs(value.adjusted()) > _AMOUNT_LENGTH_MAX:
             return False  # 1E+999999999 would be written in full
         value = format(value, "f")
-    return isinstance(value, str) and len(value) <= _AMOUNT_LENGTH_MAX and _matches(_AMOUNT, value)
+    return isinstance(value, str) and len(value) <= _AMOUNT_LENGTH_MAX and matches(_AMOUNT, value)
 
 
 def _text_problems(name: str, value: object, length_max: int) -> Iterator[str]:
@@ -126,7 +127,7 @@ def _metadata_problems(given: object) -> Iterator[str]:
         yield f"metadata: must be a mapping of at most {_MEMBERS_MAX} texts"
         return
     for name, value in given.items():
-        if not _matches(_MEMBER, name):
+        if not matches(_MEMBER, name):
             yield f"metadata: the name of a member must match ^{_MEMBER.pattern}$"
         else:
             yield from _text_problems(f"metadata.{name}", value, _MEMBER_LENGTH_MAX)

@@ -19,8 +19,6 @@ from settlement.payouts.port import Bank, Declared
 SECRET_CACHE_SECONDS = 60
 """How long a replaced token stays in use, while the bank still accepts it."""
 
-UNREADABLE = "BankSecretUnreadable"
-
 _own = threading.local()
 
 
@@ -65,7 +63,9 @@ def _changed(state: State) -> None:
 def _token() -> str:
     secret_id = _payouts.config()["secret_id"]
     try:
-        secret = shared_secrets.read(secret_id, cache_seconds=SECRET_CACHE_SECONDS, metric=UNREADABLE)
+        secret = shared_secrets.read(
+            secret_id, cache_seconds=SECRET_CACHE_SECONDS, metric="BankSecretUnreadable"
+        )
     except KycUnavailable as unreadable:
         raise StoreUnavailable(f"bank: {unreadable}") from None
     token = secret.get("api_key")

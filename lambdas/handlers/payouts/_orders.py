@@ -14,11 +14,13 @@ from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import DestinationRefused, InvalidRequest, StartUnavailable
 from settlement.core.model.orders import fields_of
+from settlement.core.model.stored import MalformedRow
 from settlement.http.caller import Caller
-from settlement.payouts import decision, destination, hints
+from settlement.payouts import decision, destination, hints, told
 from settlement.payouts.decision import Decision
 from settlement.payouts.destination import Destination
 from settlement.payouts.payout import DESTINATION, State
+from settlement.signing.stage import row_keys
 
 Take = Callable[[object, Caller], dict[str, Any]]
 
@@ -70,35 +72,45 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
     order = decision.parse_decision(body)
     state = hints.state_of(_dependencies.store, order.key)
     row = _approved_before(order) or _approve(state, order, caller)
-    told = {
+    approved = {
         "key": order.key,
         "case": order.case,
         "verdict": row["verdict"],
         "approved_by": row["approved_by"],
     }
     try:
-        return told | {"payout": _look(state.key)}
+        return approved | {"payout": _look(state.key)}
     except StartUnavailable as later:
-        return told | {"not_yet": str(later)}
+        return approved | {"not_yet": str(later)}
 
 
 def _approved_before(order: Decision) -> Row | None:
     """The same approval: after a lost answer, its case may be closed by now."""
     row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
-    return row if row and row.get("verdict") == order.verdict else None
+    is_same = row and (row.get("verdict"), row.get("account")) == (order.verdict, order.account)
+    return row if is_same else None
 
 
 def _approve(state: State, order: Decision, caller: Caller) -> Row:
+    """A forged proposal would let one person decide alone. Raises MalformedRow."""
     store = _dependencies.store
     first = store.read(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
+    if first is not None and not row_keys.is_proven(first):
+        raise MalformedRow(f"{first['pk']}: a proposal has no valid signature")
     return store.put(decision.approve(state, order, first, caller, _dependencies.now()))
 
 
 def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
-    """Look at a payout now, and return it. Raises InvalidRequest, PayoutNotFound, StartUnavailable."""
+    """Look at a payout now, and return it, or its state before a look that takes longer.
+
+    Raises InvalidRequest, PayoutNotFound.
+    """
     key = fields_of(body, ("key",))["key"]
-    hints.state_of(_dependencies.store, key)
-    return _look(key)
+    state = hints.state_of(_dependencies.store, key)
+    try:
+        return _look(key)
+    except StartUnavailable as later:
+        return told.of_state(state, _dependencies.config) | {"not_yet": str(later)}
 
 
 def _look(key: str) -> dict[str, Any]:

@@ -30,8 +30,8 @@ SHOWN_MAX = 64
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Look at the payout `key` and return it; without a key, at all that is due. Returns the counts.
 
-    A look raises InvalidRequest, PayoutNotFound, PayoutFenced, MalformedRow, StoreUnavailable, and the
-    account's refusals if it gives money back from suspense. A run isolates each failure.
+    A look raises InvalidRequest, PayoutNotFound, PayoutFenced, MalformedRow, StoreUnavailable, and
+    AccountFrozen if it gives money back from suspense. A run isolates each failure.
     """
     if isinstance(event, dict) and "key" in event:
         key = event["key"]

@@ -1,4 +1,4 @@
-"""Reserve a payout and start its machine, or tell a payout; behind an HTTP API."""
+"""Reserve a payout and let it be sent, or tell a payout; behind an HTTP API."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from handlers import _dependencies
 from handlers.http import _http
 from handlers.http._http import Response
 from handlers.payouts import _payouts
-from settlement.aws import step_functions
+from settlement.aws import functions
 from settlement.core.model.errors import InvalidRequest, StartUnavailable
 from settlement.core.model.request import KEY
 from settlement.core.telemetry import about, count, logger, observed
@@ -26,21 +26,24 @@ def _served(event: dict[str, Any], context: object) -> Response:
 
 
 def _accept(event: dict[str, Any]) -> Response:
-    """Reserve, then start the machine. The schedule of FollowPayouts makes up for a lost start."""
+    """Reserve, then ask FollowPayouts to send, without waiting. Its schedule makes up for a lost call.
+
+    The machine would cost six times as much as the rest: docs/decisions/2026-11-29-payouts.md.
+    """
     payout = parse_payout(_http.body(event), _dependencies.config)
     about(payout.key)
     state, is_replay = _payouts.reservations().reserve(payout)
     count("StepReplayed" if is_replay else "PayoutReserved")
     if state.status is Status.RESERVED:
-        _start(state.key)
+        _ask(state.key)
     return _answer(state, 200 if is_replay else 202)
 
 
-def _start(key: str) -> None:
+def _ask(key: str) -> None:
     try:
-        step_functions.start(step_functions.arn("PAYOUT_MACHINE"), key, {"key": key})
+        functions.send("FOLLOW_PAYOUTS", {"key": key})
     except StartUnavailable as error:
-        logger.warning("not started", error=type(error).__name__)
+        logger.warning("not asked", error=str(error))
 
 
 def _tell(event: dict[str, Any]) -> Response:

@@ -29,7 +29,7 @@ def orders(store: Store, config: StageConfig, unreadable: Callable[[str], None])
         unreadable(f"{row['pk']}: {reason.removeprefix(row['pk'] + ': ')}")
 
     partitions = chain(*(keys.entry_partitions(accounts.external(code)) for code in config.currencies))
-    entries = chain(*(store.entries(one, "", "~", unreadable=put_aside) for one in partitions))
+    entries = chain(*(store.entries(one, "0", keys.END_OF_TIME, unreadable=put_aside) for one in partitions))
     wanted = (keys.payout(_key(entry)) for entry in entries if entry.get("step") == PAID)
     while some := list(islice(wanted, batch.BATCH_MAX)):
         for row in batch.read(store, some, put_aside):

@@ -45,6 +45,7 @@ NO_ANSWER = "the bank has given no final answer"
 NEVER_SENT = "it could not be sent"
 OTHER_BYTES = "its request has other bytes than were sent"
 SUSPENSE = "it came back, and the customer's account does not take it"
+NOT_TAKEN = "the account that two persons named does not take it"
 FROZEN = "its destination is frozen"
 ALTERED = "its bank account is not the one that was reserved"
 
@@ -57,7 +58,8 @@ _DECIDED = {
 }
 """Other verdicts end the case without a move."""
 
-_NOT_TAKEN = (AccountClosed, AccountFrozen, AccountNotFound, CurrencyMismatch)
+_NEVER_TAKEN = (AccountClosed, AccountNotFound, CurrencyMismatch)
+_NOT_TAKEN = (*_NEVER_TAKEN, AccountFrozen)
 
 
 class Follower:
@@ -113,8 +115,8 @@ class Follower:
         Returns None if no payout has moved. Raises MalformedRow.
         """
         row = self.store.read(keys.bank_line(identity))
-        if row is None:
-            return None
+        if row is None:  # a missing line must not stay listed unseen
+            raise MalformedRow(f"{keys.payout_line(identity)['pk']}: the line that it lists is not on record")
         recorded, state = record.line_of(row), None
         try:
             state = self.book(recorded)
@@ -148,7 +150,10 @@ class Follower:
                 trouble = f"the bank says {word} since two persons decided {verdict}"
                 return self._note(state, moves.counted(state, self.now(), trouble=trouble, **heard), "case")
         if move := _DECIDED.get((state.status, verdict)):
-            return self._move(state, move, decided=decided)
+            try:
+                return self._move(state, move, decided=decided)
+            except _NEVER_TAKEN:  # only a give-back: persons may name another account
+                return self._note(state, moves.counted(state, self.now(), trouble=NOT_TAKEN), "case")
         asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
         return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 

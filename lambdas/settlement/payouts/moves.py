@@ -121,7 +121,8 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
     elif move is Move.PAY:
         changed |= {"paid_at": moment}
     elif move is Move.GIVE_BACK:
-        changed |= {"in_suspense": None}
+        account = (noted.get("decided") or {}).get("account", state.payout.account)
+        changed |= {"in_suspense": None, "given_back_at": moment, "given_back_to": account}
     elif move in (Move.CONFIRM, Move.REFUSE, Move.RETURN):
         changed |= {"ended_at": moment}
     return _listed(replace(state, **changed | noted), now, trouble)

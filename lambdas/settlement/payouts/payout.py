@@ -80,7 +80,7 @@ class Payout:
     def content(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _REQUEST}
 
-    @property
+    @cached_property
     def reference(self) -> str:
         return reference_of(self.key)
 
@@ -97,8 +97,8 @@ class State:
     cases. `attempts` counts sends; `sent_sha256` is the digest of the bytes. `asked_from`: when persons
     decided "ask again". `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is
     the next look, or the start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and
-    `return_line` are identities. `in_suspense` is 1 while suspense has the money. `decided` is two persons'
-    last decision.
+    `return_line` are identities. `in_suspense` is 1 while suspense has the money; `given_back_at` and
+    `given_back_to` are the time of its end and the account. `decided` is two persons' last decision.
     """
 
     payout: Payout
@@ -123,6 +123,8 @@ class State:
     debit_line: str | None = None
     return_line: str | None = None
     in_suspense: int | None = None
+    given_back_at: str | None = None
+    given_back_to: str | None = None
     decided: Mapping[str, str] | None = None
 
     @property
@@ -200,8 +202,8 @@ UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.A
 """Money in transit."""
 
 _REQUIRED = ("iban", "holder", "sequence", "reserved_at")
-_TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at")
-_TEXTS = ("sent_sha256", "detail", "trouble", "debit_line", "return_line")
+_TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at", "given_back_at")
+_TEXTS = ("sent_sha256", "detail", "trouble", "debit_line", "return_line", "given_back_to")
 _COUNTS = ("attempts", "cases")
 _OPTIONAL = (*_TIMES, *_TEXTS, *_COUNTS, "in_suspense", "decided")
 _OWN = (*_REQUIRED, *_OPTIONAL, "status", "said")

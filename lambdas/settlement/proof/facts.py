@@ -205,6 +205,142 @@ class BalanceFacts(NamedTuple):
     last_order: str = ""
 
 
+class PayoutFacts(NamedTuple):
+    """`paid_to` is the digest of destination and bank account. `decided` has the digest of a decision."""
+
+    key: str
+    status: str
+    account: str
+    amount: int
+    currency: str
+    destination: str
+    request_hash: str
+    paid_to: str
+    reserved_at: str
+    paid_at: str | None
+    ended_at: str | None
+    given_back_at: str | None
+    given_back_to: str | None
+    asked_from: str | None
+    in_suspense: int
+    debit_line: str | None
+    return_line: str | None
+    cases: int
+    decided: str | None
+
+
+class PayoutEntryFacts(NamedTuple):
+    """An entry of a payout. `paid_to` is None except in a reservation."""
+
+    key: str
+    step: str
+    posted_at: str
+    debit: str
+    credit: str
+    amount: int
+    currency: str
+    request_hash: str
+    paid_to: str | None
+
+
+class PayoutCaseFacts(NamedTuple):
+    """A verdict about a payout's case: proposed, or approved.
+
+    `number` is the case's. `proposal` is the digest of case, payout as shown, verdict, reason and proposer;
+    `approval` adds the approver and the time. A proposed verdict has no approval.
+    """
+
+    key: str
+    number: int
+    verdict: str
+    account: str | None
+    """The customer's other account, which gets the money back."""
+
+    proposal: str
+    approval: str | None
+
+
+class PayoutReferenceFacts(NamedTuple):
+    key: str
+
+
+class PayoutMatchFacts(NamedTuple):
+    """The match of a bank's line and a payout, from the line's row. `name` is that of its debit or return."""
+
+    key: str
+    name: str
+    line: str
+    account: str
+    currency: str
+    amount: int
+    side: str
+
+
+class ReservedFacts(NamedTuple):
+    """Money that an account has reserved in a day: the reservations' entries add, the day's row subtracts."""
+
+    account: str
+    day: str
+    amount: int
+
+
+class DestinationFacts(NamedTuple):
+    """`added_by` is a person's digest, `paid_to` that of the bank account."""
+
+    name: str
+    account: str
+    paid_to: str
+    added_by: str
+    frozen_at: str | None
+    last_payout: str | None
+
+
+class ConfirmedFacts(NamedTuple):
+    name: str
+    paid_to: str
+    confirmed_by: str
+    payable_from: str
+
+
+class PaidToFacts(NamedTuple):
+    """A payout to destination `name`."""
+
+    name: str
+    key: str
+    account: str
+    paid_to: str
+    reserved_at: str
+
+
+class BankLineFacts(NamedTuple):
+    """A bank's line that names payouts. `names`: their references, separated by blanks."""
+
+    line: str
+    currency: str
+    amount: int
+    side: str
+    booked: str
+    names: str
+
+
+class PayoutLineFacts(NamedTuple):
+    """A bank's line on the payouts' list, or taken off it."""
+
+    line: str
+    booked: str
+    is_listed: int
+
+
+class LineMatchFacts(NamedTuple):
+    """The match of a bank's line with an order or a payout."""
+
+    line: str
+    matched_to: str
+    currency: str
+    amount: int
+    side: str
+
+
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
     """Sum one merchant's changes. They come in the order of their seconds.
 

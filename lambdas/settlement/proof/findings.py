@@ -74,6 +74,7 @@ class Difference:
     matches: tuple[MatchFacts, ...] = ()
     retention: Retention = KEEPS_ALL
     old: Old = field(default_factory=Old)
+    scanned: tuple[Any, ...] = ()
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The proof. It compares each row with its rules and entries, and sums all rows."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,17 +8,28 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model import accounts
 from settlement.core.model.stored import MalformedRow
-from settlement.proof import judgement, on_record, ordered, rows, settlement_row, spool
+from settlement.proof import (
+    judgement,
+    on_record,
+    ordered,
+    payout_row,
+    payout_rows,
+    payouts_judged,
+    rows,
+    settlement_row,
+    spool,
+)
 from settlement.proof.facts import (
     BalanceFacts,
     CaseFacts,
     EntryFacts,
     ExternalFacts,
+    PayoutEntryFacts,
     SettlementFacts,
 )
 from settlement.proof.findings import Difference, Findings, Look, Verdict
 from settlement.proof.retention import KEEPS_ALL, Old, Retention
-from settlement.proof.spool import Account, Journal, OldChange, Source, Spool
+from settlement.proof.spool import Account, Facts, Journal, OldChange, Source, Spool
 from settlement.proof.watch import JUDGING, READING, CutOff, TooLong, Watch, unwatched, watched
 from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
@@ -32,13 +43,15 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """The stage's rules. A rule of None is not checked.
 
-    The index may list a settlement up to `listed_until`, and one in review up to `reviews_until`.
+    The index may list a settlement up to `listed_until`, one in review up to `reviews_until`, and a payout up
+    to the time of its status in `payouts_until`.
     """
 
     currencies: Collection[str] | None = None
     row_keys: RowKeys | None = None
     listed_until: str | None = None
     reviews_until: str | None = None
+    payouts_until: Mapping[str, str] = {}
     retention: Retention = KEEPS_ALL
 
 
@@ -65,7 +78,7 @@ def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
     """Spool all facts. Raises CutOff."""
-    currencies, row_keys, _, _, retention = stage
+    currencies, row_keys, retention = stage.currencies, stage.row_keys, stage.retention
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):
         findings.rows += 1
@@ -81,8 +94,8 @@ def collect(
                 raise MalformedRow("its signature is not that of a function of this stage")
             if currencies is not None and currency is not None and currency not in currencies:
                 raise MalformedRow(f"{currency!r} is no currency of this stage")
-            if keys.is_settlement(row) and _is_listed_ahead(row, stage):
-                findings.ahead.append(f"{row['pk']}: recovery's next look is at {row['gsi1sk']}")
+            if _is_listed_ahead(row, stage):
+                findings.ahead.append(f"{row['pk']}: the next look is at {row['gsi1sk']}")
         except MalformedRow as fault:
             findings.faults.append(f"{row['pk']}: {row['sk']} is malformed: {fault}")
 
@@ -108,6 +121,8 @@ def judge(
             _judge_settlement(journal, findings, look_again, retention)
         for account in watched(spool.accounts([*sources, old], retention.kept_from), JUDGING, watch):
             _judge_account(account, findings, look_again, retention)
+    for told, difference in watched(payouts_judged.differing(sources), JUDGING, watch):
+        _second_look(difference, told, findings, look_again)
 
 
 def _restore(journal: Journal, row: SettlementFacts, retention: Retention) -> None:
@@ -122,14 +137,19 @@ def _add_up(entry: EntryFacts, own: Spool) -> None:
 
 
 def _is_listed_ahead(row: Row, stage: Stage) -> bool:
-    until = stage.reviews_until if "review" in row else stage.listed_until
+    if keys.is_settlement(row):
+        until = stage.reviews_until if "review" in row else stage.listed_until
+    else:
+        until = stage.payouts_until.get(row.get("status", "")) if payout_rows.is_payout(row) else None
     return until is not None and row.get("gsi1sk", "") > until
 
 
 def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention = KEEPS_ALL) -> str:
     findings.entries += 1
     entry = rows.entry(row)
-    if entry.step in rows.MOVES:
+    if entry.step in payout_rows.MOVED:
+        _spool_moved(payout_rows.entry(row, entry), entry, own)
+    elif entry.step in rows.MOVES:
         own.post(accounts.external(entry.currency), entry.currency, -entry.change)
         own.add(ExternalFacts(entry.account, *entry))
     else:
@@ -137,6 +157,14 @@ def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention =
     if not retention.may_lack(entry):
         _add_up(entry, own)
     return entry.currency
+
+
+def _spool_moved(moved: PayoutEntryFacts, entry: EntryFacts, own: Spool) -> None:
+    """Spool a payout's entry, and post its other side."""
+    own.add(moved)
+    own.post(moved.credit if entry.side == "debit" else moved.debit, entry.currency, -entry.change)
+    if reserved := payout_rows.reserved(moved):
+        own.add(reserved)
 
 
 def _read_settlement(row: Row, findings: Findings, own: Spool) -> str:
@@ -197,14 +225,20 @@ def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
 
 
 def _read_bank_line(row: Row, findings: Findings, own: Spool) -> str:
-    if row["sk"] == keys.bank_line("")["sk"]:
-        return rows.bank_line(row)
-    return _read_match(row, findings, own)
+    if row["sk"] != keys.bank_line("")["sk"]:
+        return _read_match(row, findings, own)
+    currency = rows.bank_line(row)
+    if named := payout_rows.bank_line(row):
+        own.add(named)
+    return currency
 
 
 def _read_match(row: Row, findings: Findings, own: Spool) -> str:
     facts = rows.match(row)
-    own.add(facts)
+    of_payout = rows.of_payout(facts)
+    own.add(of_payout or facts)
+    if facts.teller == "line":
+        own.add(rows.of_line(facts))
     return facts.currency
 
 
@@ -214,6 +248,23 @@ def _read_bank_order(row: Row, findings: Findings, own: Spool) -> None:
 
 def _read_bank_file(row: Row, findings: Findings, own: Spool) -> str | None:
     return rows.bank_file(row)
+
+
+def _read_payout(row: Row, findings: Findings, own: Spool) -> str:
+    facts = payout_rows.payout(row)
+    own.add(facts)
+    own.add(payout_rows.paid_to(facts))
+    findings.faults += (f"{row['pk']}: {fault}" for fault in payout_row.contradictions(row, facts))
+    return facts.currency
+
+
+def _reads(kind: Callable[[Row], Facts]) -> Read:
+    """A reader of rows without a currency."""
+
+    def read(row: Row, findings: Findings, own: Spool) -> None:
+        own.add(kind(row))
+
+    return read
 
 
 def _judge_settlement(
@@ -316,4 +367,10 @@ _READERS: dict[str, Read] = {
     "BANKED": _read_match,
     "BANK_FILE": _read_bank_file,
     "BANK_ORDER": _read_bank_order,
+    "PAYOUT": _read_payout,
+    "PAYOUT_REFERENCE": _reads(payout_rows.reference),
+    "PAYOUT_DAY": _reads(payout_rows.day),
+    "PAYOUT_CASE": _reads(payout_rows.case),
+    "PAYOUT_LINE": _reads(payout_rows.listed_line),
+    "DESTINATION": _reads(payout_rows.destination),
 }

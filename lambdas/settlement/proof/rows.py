@@ -23,14 +23,16 @@ from settlement.http.caller import person_of
 from settlement.http.circuit import NAMES as CIRCUITS
 from settlement.orders.proposal import Move, ProposalStatus
 from settlement.orders.requests import REVERSE_PART
-from settlement.proof import values
+from settlement.proof import payout_rows, values
 from settlement.proof.facts import (
     BalanceFacts,
     EntryFacts,
     EventFacts,
     EvidenceFacts,
+    LineMatchFacts,
     MatchFacts,
     OrderFacts,
+    PayoutMatchFacts,
     ProposalFacts,
     SweepFacts,
     WaitingFacts,
@@ -56,7 +58,9 @@ def entry(row: Row) -> EntryFacts:
     address = keys.entry(account, posted_at, key, step)
     if row["sk"] != address["sk"] or row["pk"] != address["pk"]:
         raise MalformedRow("its key is not that of its account, time, settlement and step")
-    if step in MOVES:
+    if step in payout_rows.MOVED:
+        payout_rows.check_sides(step, debit, credit, side, currency)
+    elif step in MOVES:
         if side != MOVES[step] or other != accounts.external(currency) or not accounts.is_customer(account):
             raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
     elif other != accounts.escrow(key):
@@ -185,18 +189,34 @@ def order(row: Row) -> OrderFacts:
 
 
 def match(row: Row) -> MatchFacts:
+    """The match of a line and an order, which has two rows, or a payout, which has the line's alone."""
     account, order, line, currency, side, posted_at = _MATCH(row)
-    places = {"line": keys.bank_match(line), "order": keys.banked(order)}
+    places, key = {"line": keys.bank_match(line)}, order
+    if order.startswith(payout_rows.OF_PAYOUT):
+        key = payout_rows.key_of(order)
+    else:
+        places["order"] = keys.banked(order)
     place = {name: row[name] for name in ("pk", "sk")}
     of = next((name for name, own in places.items() if own == place), None)
     if of is None:
         raise MalformedRow("its key is not that of its line or order")
     if side not in BANK_SIDES.values():
         raise MalformedRow(f"side is {side!r}")
-    if not (KEY.fullmatch(order) and ACCOUNT.fullmatch(account) and values.is_instant(posted_at)):
+    if not (KEY.fullmatch(key) and ACCOUNT.fullmatch(account) and values.is_instant(posted_at)):
         raise MalformedRow("order, account and posted_at are none of a match")
     _check_listed(row, None)
     return MatchFacts(account, order, line, currency, values.count(row, "amount", 1), side, posted_at, of)
+
+
+def of_line(one: MatchFacts) -> LineMatchFacts:
+    return LineMatchFacts(one.line, one.key, one.currency, one.amount, one.side)
+
+
+def of_payout(one: MatchFacts) -> PayoutMatchFacts | None:
+    if not one.key.startswith(payout_rows.OF_PAYOUT):
+        return None
+    key = payout_rows.key_of(one.key)
+    return PayoutMatchFacts(key, one.key, one.line, one.account, one.currency, one.amount, one.side)
 
 
 def bank_line(row: Row) -> str:

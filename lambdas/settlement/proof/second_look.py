@@ -13,6 +13,7 @@ from settlement.proof import (
     judgement,
     on_record,
     ordered,
+    payout_look,
     rows,
     settlement_row,
     statement,
@@ -45,6 +46,8 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
     `began` is the start of the scan.
     """
     try:
+        if difference.scanned:
+            return payout_look.look(store, difference)
         if keys.is_settlement(difference.key):
             return _settlement(store, difference)
         found = _cases(store, difference)

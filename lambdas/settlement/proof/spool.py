@@ -22,14 +22,26 @@ from typing import Any, NamedTuple, Protocol
 
 from settlement.proof.facts import (
     BalanceFacts,
+    BankLineFacts,
     CaseFacts,
+    ConfirmedFacts,
+    DestinationFacts,
     EntryFacts,
     EventFacts,
     EvidenceFacts,
     ExternalFacts,
+    LineMatchFacts,
     MatchFacts,
     OrderFacts,
+    PaidToFacts,
+    PayoutCaseFacts,
+    PayoutEntryFacts,
+    PayoutFacts,
+    PayoutLineFacts,
+    PayoutMatchFacts,
+    PayoutReferenceFacts,
     ProposalFacts,
+    ReservedFacts,
     SettlementFacts,
     SweepFacts,
     Waiting,
@@ -73,6 +85,18 @@ Facts = (
     | ExternalFacts
     | MatchFacts
     | SweepFacts
+    | PayoutFacts
+    | PayoutEntryFacts
+    | PayoutCaseFacts
+    | PayoutReferenceFacts
+    | PayoutMatchFacts
+    | ReservedFacts
+    | DestinationFacts
+    | ConfirmedFacts
+    | PaidToFacts
+    | BankLineFacts
+    | PayoutLineFacts
+    | LineMatchFacts
 )
 _TABLES: dict[type[Any], str] = {
     SettlementFacts: "settlements",
@@ -87,12 +111,24 @@ _TABLES: dict[type[Any], str] = {
     ExternalFacts: "external",
     MatchFacts: "matches",
     SweepFacts: "sweeps",
+    PayoutFacts: "payouts",
+    PayoutEntryFacts: "payout_entries",
+    PayoutCaseFacts: "payout_cases",
+    PayoutReferenceFacts: "payout_references",
+    PayoutMatchFacts: "payout_matches",
+    ReservedFacts: "reserved",
+    DestinationFacts: "destinations",
+    ConfirmedFacts: "confirmed",
+    PaidToFacts: "paid_to",
+    BankLineFacts: "bank_lines",
+    PayoutLineFacts: "payout_lines",
+    LineMatchFacts: "line_matches",
     Change: "changes",
     OldChange: "old_changes",
 }
 """The first column, a key or an account, sorts the facts."""
 
-_ORDER = {SweepFacts: ("account", "second")}
+_ORDER = {SweepFacts: ("account", "second"), ReservedFacts: ("account", "day")}
 """Kinds sorted by more than their first column."""
 
 
@@ -205,24 +241,24 @@ class Source(Protocol):
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
     """Settlements by key. Raises CutOff."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
-    for key, facts in _merged(sources, *kinds):
+    for key, facts in merged(sources, *kinds):
         journal = Journal(key)
         for one in facts:
             if type(one) is EntryFacts:
-                _demand_once(one not in journal.entries, one)
+                demand_once(one not in journal.entries, one)
                 journal.entries.append(one)
             elif type(one) is EvidenceFacts:
                 journal.evidence.append(one)
             elif type(one) is EventFacts:
                 journal.events.append(one)
             elif type(one) is WaitingFacts:
-                _demand_once(journal.waiting is None, one)
+                demand_once(journal.waiting is None, one)
                 journal.waiting = one
             elif type(one) is ProposalFacts:
-                _demand_once(journal.proposal is None, one)
+                demand_once(journal.proposal is None, one)
                 journal.proposal = one
             else:
-                _demand_once(journal.row is None, one)
+                demand_once(journal.row is None, one)
                 journal.row = one
         yield journal
 
@@ -230,7 +266,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
     """Accounts by name. Raises CutOff."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
-    for name, facts in _merged(sources, *kinds):
+    for name, facts in merged(sources, *kinds):
         account = Account(name)
         for kind, of_kind in groupby(facts, type):
             if kind is SweepFacts:
@@ -244,19 +280,19 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
                 elif kind is CaseFacts:
                     account.cases.append(one.key)
                 elif kind is OrderFacts:
-                    _demand_once(one not in account.orders, one)
+                    demand_once(one not in account.orders, one)
                     account.orders.append(one)
                 elif kind is MatchFacts:
                     account.matches.append(one)
                 elif kind is ExternalFacts:
                     account.external.append(EntryFacts(*one[1:]))
                 else:
-                    _demand_once(account.row is None, one)
+                    demand_once(account.row is None, one)
                     account.row = one
         yield account
 
 
-def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
+def demand_once(is_new: bool, fact: Sequence[object]) -> None:
     """Raise CutOff if the scan met a row twice: its sums are then wrong.
 
     Two equal facts mean one row.
@@ -265,7 +301,7 @@ def _demand_once(is_new: bool, fact: Sequence[object]) -> None:
         raise CutOff(f"the scan has met a row of {fact[0]} twice")
 
 
-def _merged(sources: Sequence[Source], *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
+def merged(sources: Sequence[Source], *kinds: type[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
     of_kinds = (heapq.merge(*(source.facts(kind) for source in sources), key=_place(kind)) for kind in kinds)
     return groupby(heapq.merge(*of_kinds, key=itemgetter(0)), itemgetter(0))
 

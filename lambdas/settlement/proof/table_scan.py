@@ -38,6 +38,15 @@ It covers recovery's longest pause, and clock skew.
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
 """Maximum lead in a review of at most 30 days."""
 
+PAYOUT_LISTED_AHEAD_MAX = {
+    **dict.fromkeys(("RESERVED", "SENDING", "UNKNOWN", "ACCEPTED"), timedelta(hours=6)),
+    "PAID": timedelta(days=1),
+    "RETURNED": timedelta(days=10),
+}
+"""Longest pause between two looks at a payout, by status."""
+
+_SKEW = timedelta(hours=1)
+
 
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """A watch that ends a reconciliation when less than `reserved_ms` is left.
@@ -93,8 +102,11 @@ def stage_at(
 ) -> Stage:
     limits = (LISTED_AHEAD_MAX, REVIEW_LISTED_AHEAD_MAX)
     listed_until, reviews_until = (timestamp(began + limit) for limit in limits)
+    of_payouts = {
+        status: timestamp(began + limit + _SKEW) for status, limit in PAYOUT_LISTED_AHEAD_MAX.items()
+    }
     retention = Retention.at(began, shortest_retention_days)
-    return Stage(currencies, row_keys, listed_until, reviews_until, retention)
+    return Stage(currencies, row_keys, listed_until, reviews_until, of_payouts, retention)
 
 
 def rows(store: Store, part: Part = WHOLE) -> Generator[Row, None, None]:

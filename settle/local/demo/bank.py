@@ -5,14 +5,12 @@ import secrets
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import urllib3
 
 from settle.accounts.accounts import give, open_account
-from settle.bank import comparison
-from settle.bank.comparison import Wanted
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws, simulated
 from settle.local.bank_behaviour import Behaviour
@@ -20,6 +18,7 @@ from settle.local.demo import persons
 from settle.order import give as order
 from settle.stack import Stack, embedded
 from settlement.accounts.order import OrderKind
+from settlement.bank.recorded import BankRecord
 from settlement.core.model import money
 from settlement.payouts import hints
 from settlement.payouts.decision import Verdict
@@ -72,6 +71,11 @@ class Walk:
 
     def payer(self, number: int) -> str:
         return f"{'closing' if number == TO_CLOSED else 'ada'}.{self.run}"
+
+    @property
+    def stray(self) -> str:
+        """Reference of the line that nobody sent."""
+        return f"for {self.payer(0)}"
 
     def state(self, number: int) -> State:
         return hints.state_of(self.stack.store, self.key(number))
@@ -212,7 +216,7 @@ def walk(stack: Stack, bank_url: str, report: Report) -> tuple[dict[str, Any], b
         one.until([number for number in every if number != 1], Status.CONFIRMED)
         report("bank: after three days two come back, and money comes that nobody sent")
         one.control(advance_seconds=RETURNED_AFTER)
-        one.receive(STRAY, f"unknown, for {one.payer(0)}")
+        one.receive(STRAY, one.stray)
         one.read_statement()
         one.until([6, TO_CLOSED], Status.RETURNED)
         _give_back(one, operator, approver)
@@ -250,18 +254,17 @@ def _give_back(one: Walk, operator: Stack, approver: Stack) -> None:
 
 
 def _book_stray(one: Walk, operator: Stack, approver: Stack) -> None:
-    found = _compared(one, one.stack)
+    record = BankRecord(one.stack.store, one.stack.config, one.report)
+    today = datetime.now(UTC).date()
+    days = (today.isoformat(), (today + timedelta(days=400)).isoformat())  # the bank's clock is ahead
     (line,) = (
-        finding["line"] for finding in found["findings"] if one.payer(0) in finding["line"]["reference"]
+        found.line
+        for found, match in record.lines(days)
+        if match is None and found.line.reference == one.stray
     )
-    proposed = {"key": f"stray-{one.run}-000000", "lines": {line["identity"]: one.payer(0)}, "reason": "demo"}
+    proposed = {"key": f"stray-{one.run}-000000", "lines": {line.identity: one.payer(0)}, "reason": "demo"}
     digest = order(operator, "propose-lines", proposed)["digest"]
     order(approver, "book-lines", {"key": proposed["key"], "digest": digest})
-
-
-def _compared(one: Walk, stack: Stack) -> dict[str, Any]:
-    today = datetime.now(UTC).date().isoformat()
-    return comparison.on_record(stack, today, Wanted(days=4, currency=CURRENCY))
 
 
 def _told(one: Walk, books: int, account: int) -> tuple[dict[str, Any], bool]:

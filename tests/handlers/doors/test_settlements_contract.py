@@ -18,20 +18,26 @@ import yaml
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
+from handlers.payouts import _payouts, serve_payouts
 from handlers.reading import read_settlements
 from infra.doors import CANCEL_ROUTE as CANCEL
 from infra.doors import START_ROUTE as START
+from infra.payouts import PAY_ROUTE, READ_ROUTE
+from settlement.core.ledger import keys
 from settlement.core.model.request import KEY as KEY_PATTERN
 from settlement.core.model.request import STARTED_BY
 from settlement.journal.sealed_journal import SealedJournal
+from settlement.payouts import destination
 from settlement.reading import queries as reading
 from tests.handlers.conftest import Calls
 from tests.handlers.reading.test_read_settlements import Clock, clock
+from tests.unit.payouts.rows import ADA, BEA, GIVEN
+from tests.unit.payouts.rows import STATES as PAYOUT_STATES
 from tests.world.constants import KEY, OTHER_CONTENT, WIRE
 from tests.world.contracts import CONTRACTS, checked_outcome, schema
 from tests.world.environment import NOW
 from tests.world.functions import HANDLERS, Context
-from tests.world.ledger import Ledger
+from tests.world.ledger import Ledger, signing
 from tests.world.memory_s3 import MemoryS3
 from tests.world.posting import NAMELESS
 from tests.world.sealed import inserted
@@ -44,6 +50,8 @@ api = schemathesis.openapi.from_dict(
     {name: part for name, part in copy.deepcopy(CONTRACT).items() if name != "security"}
 )
 """Without the signature, which API Gateway checks and the function never sees."""
+
+PAYOUTS = {"limits": {"payout": {"EUR": 10_000}, "day": {"EUR": 20_000}}}
 
 reproducible = settings(
     max_examples=80,
@@ -70,12 +78,14 @@ class Door(requests.adapters.HTTPAdapter):
             **({"queryStringParameters": query} if query else {}),
             **_routed(parts),
         }
-        name = "ReadSettlements"
+        name = "ServePayouts" if parts[0] == "payouts" else "ReadSettlements"
         if request.method == "POST":
             body = request.body or b""
             encoded = base64.b64encode(body if isinstance(body, bytes) else str(body).encode()).decode()
             event |= {"routeKey": START, "body": encoded, "isBase64Encoded": True}
             name = "AcceptSettlements"
+            if parts == ["payouts"]:
+                event["routeKey"], name = PAY_ROUTE, "ServePayouts"
             if parts[-1] == "cancel" and len(parts) > 2:
                 event |= {"routeKey": CANCEL, "pathParameters": {"key": "/".join(parts[1:-1])}}
                 name = "CancelSettlement"
@@ -95,13 +105,19 @@ def _routed(parts: list[str]) -> dict[str, Any]:
         return {"routeKey": "GET /journal"}
     if parts[0] == "accounts":
         return {"routeKey": "GET /accounts/{id}/entries", "pathParameters": {"id": parts[1]}}
+    if parts[0] == "payouts":
+        return {"routeKey": READ_ROUTE, "pathParameters": {"key": "/".join(parts[1:])}}
     if len(parts) == 1:
         return {"routeKey": "GET /settlements"}
     return {"routeKey": "GET /settlements/{key}", "pathParameters": {"key": "/".join(parts[1:])}}
 
 
 @pytest.fixture
-def door(calls: Calls, clock: Clock, s3: MemoryS3) -> Iterator[requests.Session]:
+def door(
+    calls: Calls, clock: Clock, s3: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[requests.Session]:
+    monkeypatch.setattr(_payouts, "config", lambda: PAYOUTS)
+    monkeypatch.setattr(serve_payouts, "_start", lambda key: None)
     calls.after("CollectFee")
     rows = [row for row in calls.ledger.rows() if row["pk"].startswith("ENTRIES#")]
     SealedJournal(s3, "journal").add([*map(inserted, rows)], NOW - timedelta(hours=1))
@@ -189,6 +205,63 @@ def test_each_answer_to_a_cancellation_is_in_the_contract(
     assert answer.status_code == status
 
 
+PAYOUT = {"key": "payout-2026-000101", "account": "alice", "currency": "EUR", "destination": "flat-9"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({}, 202),
+        ({"key": "payout-2026-000102"}, 200),
+        ({"key": "payout-2026-000102", "amount": "2.00"}, 409),
+        ({"amount": "99999.00"}, 422),
+        ({"account": "bob"}, 422),
+        ({"destination": "nowhere"}, 422),
+        ({"amount": "0"}, 400),
+    ],
+)
+def test_each_answer_to_a_payout_is_in_the_contract(
+    door: requests.Session, calls: Calls, changed: dict[str, str], status: int
+) -> None:
+    url, payout = "https://door.example.com/payouts", PAYOUT | {"amount": "1.00"}
+    payable(calls.ledger)
+    door.post(url, json=payout | {"key": "payout-2026-000102"})
+
+    answer = door.post(url, json=payout | changed)
+    read = door.get(f"{url}/payout-2026-000102")
+
+    api["/payouts"]["POST"].validate_response(answer)
+    api["/payouts/{key}"]["GET"].validate_response(read)
+    assert (answer.status_code, read.status_code) == (status, 200)
+    told = CONTRACT["components"]["schemas"]["Payout"]
+    assert {*told["required"]} <= read.json().keys() <= told["properties"].keys()
+
+
+@pytest.mark.parametrize("status", PAYOUT_STATES)
+def test_every_state_of_a_payout_is_in_the_contract(
+    door: requests.Session, ledger: Ledger, status: str
+) -> None:
+    state = PAYOUT_STATES[status]
+    ledger.put(state.to_row())
+
+    read = door.get(f"https://door.example.com/payouts/{state.key}")
+
+    api["/payouts/{key}"]["GET"].validate_response(read)
+    told = CONTRACT["components"]["schemas"]["Payout"]
+    assert read.json().keys() <= told["properties"].keys()
+    assert told["properties"]["status"]["enum"] == [*PAYOUT_STATES]
+
+
+def payable(ledger: Ledger) -> None:
+    """Put a payee's bank account that two persons have added and confirmed."""
+    store, at = signing(ledger).store, NOW - timedelta(days=3)
+    store.put(destination.add(GIVEN | {"id": "flat-9"}, ADA, at))
+    row = ledger.row(keys.destination("flat-9"))
+    assert row
+    found = destination.Destination.from_rows(row, None)
+    store.put(destination.confirm(found, GIVEN["iban"], BEA, timedelta(days=1), at))
+
+
 def test_the_apis_request_schema_equals_the_requests_own_contract() -> None:
     told, own = CONTRACT["components"]["schemas"]["Request"], schema("settlement-request")
 
@@ -212,6 +285,8 @@ def test_the_apis_outcome_schema_agrees_with_the_outcomes_own_contract(door: req
 @pytest.mark.parametrize(
     ("path", "status"),
     [
+        ("/payouts/payout-2026-999999", 404),
+        ("/payouts/short", 400),
         (f"/settlements/{KEY}", 200),
         ("/settlements/order-2026-999999", 404),
         ("/settlements?account=alice", 200),
@@ -241,7 +316,7 @@ def test_the_contracts_routes_and_limits_are_those_of_the_code() -> None:
     }
 
     routes = {f"{one.upper()} {path}" for path, methods in CONTRACT["paths"].items() for one in methods}
-    assert routes == {*read_settlements.ROUTES, START, CANCEL}
+    assert routes == {*read_settlements.ROUTES, *serve_payouts.ROUTES, START, CANCEL}
     assert schemas["Key"]["pattern"] == f"^{KEY_PATTERN.pattern}$"
     assert bounds["/settlements/{key}", "wait"] == reading.WAIT_SECONDS_MAX
     assert CONTRACT["paths"]["/settlements"].keys() == {"get", "post"}

@@ -4,12 +4,12 @@ It pays what it accepts, when its script says; it forgets keys after its window,
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from settlement.payouts.payout import State, Word
+from settlement.payouts.payout import State, Word, reference_of
 from settlement.payouts.port import (
     Accepted,
     Declared,
@@ -24,6 +24,8 @@ from settlement.payouts.port import (
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 NEVER = timedelta(days=10_000)
+Wrong = Literal["", "half", "second debit", "second return", "return of a refused", "stray"]
+NOBODYS = reference_of("payout-of-nobody-0001")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,13 @@ class Script:
 
     `closed_for`: it cannot be asked for so long from the start. `dark_for`: so long after an arrival its
     answers are lost. `in_progress`: it answers a request with a reason that it has not declared, and pays.
-    `events`: when it tells of a change. `wrong`: a fault of its statement.
+    `lies`: it says paid, and pays nothing. `events`: when it tells of a change. `wrong`: a fault of its
+    statement; "booked by an order": a person has booked the debit. `return_line_after`: so late is the line
+    of a return.
+
+    The rest is of the world, counted from the start. `opens_after`: the account takes money again.
+    `freezes_after`: a person freezes the destination. `alters_after`: somebody writes another IBAN on the
+    payout's row, with the right digest. Persons "from the row" do not phone the bank.
     """
 
     name: str
@@ -45,11 +53,16 @@ class Script:
     closed_for: timedelta = timedelta()
     dark_for: timedelta = timedelta()
     in_progress: bool = False
+    lies: bool = False
     events: Literal["on time", "twice", "early", "never"] = "on time"
     statement: bool = True
-    wrong: Literal["", "half", "second debit", "second return", "return of a refused", "stray"] = ""
+    wrong: Wrong | Literal["booked by an order", "no line of the return"] = ""
+    return_line_after: timedelta = timedelta()
     account: Literal["open", "frozen", "closed"] = "open"
-    persons: Literal["none", "by truth", "ask first"] = "by truth"
+    opens_after: timedelta = NEVER
+    freezes_after: timedelta = NEVER
+    alters_after: timedelta = NEVER
+    persons: Literal["none", "by truth", "ask first", "from the row"] = "by truth"
 
 
 @dataclass
@@ -65,8 +78,9 @@ class Payment:
 
     @property
     def paid_at(self) -> datetime:
-        is_refused = self.script.refuses or self.script.refuses_after <= self.script.pays_after
-        return self.at + (NEVER if is_refused else self.script.pays_after)
+        script = self.script
+        is_never = script.refuses or script.refuses_after <= script.pays_after or script.lies
+        return self.at + (NEVER if is_never else script.pays_after)
 
     @property
     def returned_at(self) -> datetime:
@@ -75,14 +89,17 @@ class Payment:
     def word(self, now: datetime) -> Word:
         if now >= self.returned_at:
             return self.script.word_of_return
-        if now >= self.paid_at:
+        if now >= self.paid_at or self.script.lies:
             return Word.PAID
         return Word.REFUSED if now >= self.refused_at else Word.ACCEPTED
 
 
 @dataclass(frozen=True)
 class BookedLine:
-    """A movement of the bank's account: +1 left it, -1 came back. `is_right`: it fits the payout."""
+    """A movement of the bank's account: +1 left it, -1 came back.
+
+    `is_right`: it fits the payout. `is_taken`: an order has it.
+    """
 
     name: str
     reference: str
@@ -90,6 +107,7 @@ class BookedLine:
     sign: int
     at: datetime
     is_right: bool = True
+    is_taken: bool = False
 
 
 @dataclass
@@ -103,6 +121,7 @@ class SimulatedBank:
     payments: list[Payment] = field(default_factory=list)
     answers: dict[str, tuple[datetime, Accepted | Refused]] = field(default_factory=dict)
     bodies: dict[str, set[bytes]] = field(default_factory=dict)
+    paid_to: set[str] = field(default_factory=set)
     arrivals: int = 0
 
     def __post_init__(self) -> None:
@@ -116,6 +135,9 @@ class SimulatedBank:
     def request(self, state: State) -> bytes:
         if self.now() < self.started_at + self.script.closed_for:
             raise NotSendable("the bank's circuit is open")
+        return self.body(state)
+
+    def body(self, state: State) -> bytes:
         payout = state.payout
         return json.dumps(
             [payout.reference, payout.amount, payout.currency, state.iban, state.holder]
@@ -146,8 +168,9 @@ class SimulatedBank:
 
     def arrive(self, body: bytes) -> Accepted | Refused:
         """A request arrives: a key that is known replays its answer, every other one is a payment."""
-        reference, amount, *_ = json.loads(body)
+        reference, amount, _, iban, _ = json.loads(body)
         self.arrivals += 1
+        self.paid_to.add(iban)
         self.bodies.setdefault(reference, set()).add(body)
         seen_at, answer = self.answers.get(reference, (None, None))
         if seen_at and answer and self.now() < seen_at + self.script.window:
@@ -163,34 +186,37 @@ class SimulatedBank:
 
     def net(self) -> int:
         """Minor units that have left, less those that came back."""
-        return sum(line.amount * line.sign for line in self.lines())
+        now = self.now()
+        return sum(one.amount * ((one.paid_at <= now) - (one.returned_at <= now)) for one in self.payments)
 
     def is_pending(self) -> bool:
+        if self.script.lies:
+            return False
         return any(self.now() < min(one.paid_at, one.refused_at) for one in self.payments)
 
     def lines(self) -> list[BookedLine]:
         """The statement up to now."""
-        found: list[BookedLine] = []
-        for number, one in enumerate(self.payments):
-            wrong = self.script.wrong
-            amount = one.amount // 2 if wrong == "half" else one.amount
-            debit = BookedLine(f"debit-{number}", one.reference, amount, 1, one.paid_at, wrong != "half")
-            back = BookedLine(f"return-{number}", one.reference, one.amount, -1, one.returned_at)
-            found += [debit, back]
-            if wrong == "second debit":
-                found.append(
-                    BookedLine(f"again-{number}", one.reference, one.amount, 1, one.paid_at + DAY, False)
-                )
-            if wrong == "second return":
-                found.append(
-                    BookedLine(f"again-{number}", one.reference, one.amount, -1, one.returned_at + DAY, False)
-                )
-            if wrong == "stray":  # nobody's, of the same amount
-                found.insert(0, BookedLine(f"stray-{number}", "INV-7", one.amount, 1, one.at, False))
-            if wrong == "return of a refused":
-                at = one.refused_at + DAY
-                found.append(BookedLine(f"stray-{number}", one.reference, one.amount, -1, at, False))
+        found = [line for number, one in enumerate(self.payments) for line in self._lines_of(number, one)]
         return [line for line in found if line.at <= self.now()]
+
+    def _lines_of(self, number: int, one: Payment) -> Iterator[BookedLine]:
+        wrong, amount, back_at = self.script.wrong, one.amount, one.returned_at
+        if wrong == "stray":  # of the same amount, with the reference of a payout that is not ours
+            yield BookedLine(f"stray-{number}", NOBODYS, amount, 1, one.at, False)
+        if wrong == "half":
+            yield BookedLine(f"debit-{number}", one.reference, amount // 2, 1, one.paid_at, False)
+        else:
+            is_taken = wrong == "booked by an order"
+            yield BookedLine(f"debit-{number}", one.reference, amount, 1, one.paid_at, is_taken=is_taken)
+        if wrong != "no line of the return":
+            at = back_at + self.script.return_line_after
+            yield BookedLine(f"return-{number}", one.reference, amount, -1, at)
+        if wrong == "second debit":
+            yield BookedLine(f"again-{number}", one.reference, amount, 1, one.paid_at + DAY, False)
+        if wrong == "second return":
+            yield BookedLine(f"again-{number}", one.reference, amount, -1, back_at + DAY, False)
+        if wrong == "return of a refused":
+            yield BookedLine(f"stray-{number}", one.reference, amount, -1, one.refused_at + DAY, False)
 
     def changes(self) -> list[datetime]:
         """When it sends an event about a payment, and when its statement changes."""

@@ -1,43 +1,56 @@
 """All lives of one payout, with up to two deviations, on a virtual clock.
 
 A life runs one payout from its reservation until nothing is left to do. A deviation happens at a call of the
-bank or at a write of the table; a fault between two calls is one at the later call. A caller that is frozen
-waits while everything else goes on.
+bank or of the table; a fault between two calls is one at the later call. A caller that is frozen waits while
+everything else goes on. Persons know of a payout what its row says.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 
+from settlement.bank import record
 from settlement.bank.matching import BankLine, Recorded
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
 from settlement.core.ledger.transaction import AlreadyApplied
-from settlement.core.model.errors import LineRefused, PayoutFenced, ResolutionRefused, StoreUnavailable
+from settlement.core.model.errors import (
+    AccountClosed,
+    AccountFrozen,
+    DestinationRefused,
+    PayoutFenced,
+    ResolutionRefused,
+    StoreUnavailable,
+)
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 from settlement.http.caller import Caller
-from settlement.payouts import follow, writes
+from settlement.payouts import decision, destination, follow, lines, policy
 from settlement.payouts.decision import Decision, Verdict
 from settlement.payouts.destination import Destination
 from settlement.payouts.payout import UNDER_WAY, Payout, State, Status, Word
 from settlement.payouts.port import Unknown
+from settlement.payouts.reservation import Reservations
 from settlement.payouts.writes import Limits
+from settlement.signing.signature import RowKeys
 from tests.simulation.payouts.bank import DAY, HOUR, NEVER, BookedLine, Script, SimulatedBank
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb
 
 START = datetime.fromisoformat("2026-11-30T09:00:00.000+00:00")
 HORIZON = timedelta(days=45)
-FROZEN, BACK = timedelta(hours=2), timedelta(seconds=10)
+FROZEN, SKEW = timedelta(hours=2), timedelta(seconds=10)
 CALL = timedelta(milliseconds=20)
 RETRY = timedelta(minutes=1)
+NOT_TAKEN = 5 * DAY
+"""Until persons try again to give money back to an account that did not take it."""
 
 PAYOUT = Payout(
     key="payout-of-a-life-0001", account="alice", amount=4_820, currency="EUR", destination="landlord"
@@ -54,18 +67,46 @@ PLACE = Destination(
     confirmed_by="arn:aws:iam::1:user/bea",
     payable_from=timestamp(START - DAY),
 )
+KEYS = RowKeys({"1": b"the-key-of-the-lives"})
+ANOTHER = "GB29NWBK60161331926819"
+FILE = record.File("9f" * 32, "day.xml", timestamp(START))
 
-Kind = Literal[
-    "lost", "late", "refused", "killed before", "killed after", "second caller", "frozen", "clock back"
+
+def caller(person: str) -> Caller:
+    return Caller(by=f"arn:aws:iam::1:user/{person}", user_id=person, request_id="1", source_ip="::1")
+
+
+def _of_the_destination() -> Iterator[dict[str, Any]]:
+    told = {name: getattr(PLACE, name) for name in ("account", "iban", "holder", "added_by", "added_at")}
+    yield KEYS.signed({**keys.destination(PLACE.id), **told})
+    told = {name: getattr(PLACE, name) for name in ("iban", "holder", "confirmed_by", "payable_from")}
+    yield KEYS.signed({**keys.destination_confirmed(PLACE.id), **told})
+
+
+ACCOUNT = ("ACCOUNT#alice", "BALANCE")
+ROW = (f"PAYOUT#{PAYOUT.key}", "PAYOUT")
+ITEMS = [
+    to_wire({**keys.account("alice"), "available": FUNDS, "currency": "EUR", "limbo_cases": 0}),
+    *map(to_wire, _of_the_destination()),
 ]
+
+Lost = Literal["lost", "late", "refused", "killed before", "killed after"]
+Kind = Lost | Literal["second caller", "frozen", "clock back", "clock ahead", "destination frozen"]
 KINDS: dict[str, tuple[Kind, ...]] = {
     "bank": (
         *("lost", "late", "refused", "killed before", "killed after"),
-        *("second caller", "frozen", "clock back"),
+        *("second caller", "frozen", "clock back", "clock ahead"),
     ),
-    "table": ("lost", "killed before", "second caller", "frozen", "clock back"),
+    "table": (
+        *("lost", "killed before", "second caller", "frozen", "clock back", "clock ahead"),
+        "destination frozen",
+    ),
+    "read": ("lost",),
 }
 """At the table, a caller whose write is refused ends as one that is killed before it."""
+
+OF_PAIRS = frozenset({*KINDS["bank"], *KINDS["table"]} - {"clock ahead", "destination frozen"})
+"""The kinds of two deviations: the others would add half of the time."""
 
 
 class Deviation(NamedTuple):
@@ -100,7 +141,10 @@ class Life:
     balances: dict[str, int] = field(default_factory=dict)
     trace: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
-    """Of each call: bank or table."""
+    """Of each call: bank, table or read."""
+
+    places: list[tuple[str, str, str]] = field(default_factory=list)
+    """Of each call: its kind, what it does, and the payout's status."""
 
     def __post_init__(self) -> None:
         self.table = MemoryDynamoDb(committed=self._committed)
@@ -112,14 +156,12 @@ class Life:
         self._read: Any = None
         self._state: State | None = None
         self._stale: list[Decision] = []
-        for row in (
-            {**keys.account("alice"), "available": FUNDS, "currency": "EUR", "limbo_cases": 0},
-            {
-                **keys.destination(PLACE.id),
-                **{n: v for n, v in vars(PLACE).items() if v is not None and n != "id"},
-            },
-        ):
-            self.table.put_item(TableName="lives", Item=to_wire(row))
+        self._again = START
+        self._agreed: set[tuple[str, str]] = set()
+        self._frozen = self._altered = False
+        self.is_refused = False
+        for item in ITEMS:
+            self.table.put_item(TableName="lives", Item=item)
 
     def now(self) -> datetime:
         return self.clock
@@ -128,7 +170,7 @@ class Life:
 
     def call(
         self,
-        kind: Literal["bank", "table"],
+        kind: Literal["bank", "table", "read"],
         what: str,
         actor: Actor,
         act: Callable[[], Any],
@@ -138,6 +180,7 @@ class Life:
         self.clock += CALL
         number = self.calls
         self.kinds.append(kind)
+        self.places.append((kind, what, self._state.status if self._state else ""))
         wrong = next((one.kind for one in self.deviations if one.at == number), None)
         self.trace.append(f"{timestamp(self.clock)} {number} {kind} {what} {wrong or ''}")
         match wrong:
@@ -154,8 +197,11 @@ class Life:
             case "frozen":
                 self.run(self.clock + FROZEN)
                 return act()
-            case "clock back":
-                actor.behind = BACK
+            case "clock back" | "clock ahead":
+                actor.behind = SKEW if wrong == "clock back" else -SKEW
+                return act()
+            case "destination frozen":
+                self._freeze()
                 return act()
             case "lost":
                 act()
@@ -170,7 +216,10 @@ class Life:
     def follower(self) -> follow.Follower:
         actor = Actor(self.now)
         return follow.Follower(
-            Store(_Table(self, actor), "lives", pause=lambda tries: None), _Wire(self, actor), actor.now
+            Store(_Table(self, actor), "lives", pause=lambda tries: None, adds=(KEYS.signed,)),
+            _Wire(self, actor),
+            actor.now,
+            KEYS.is_proven,
         )
 
     def attempt(self, act: Callable[[follow.Follower], Any]) -> bool:
@@ -180,18 +229,18 @@ class Life:
         except (StoreUnavailable, PayoutFenced, Killed) as error:
             self.trace.append(f"{timestamp(self.clock)} {type(error).__name__} {error}")
             return False
+        except (AccountClosed, AccountFrozen):
+            self._again = self.clock + NOT_TAKEN
         return True
 
     # The world
 
     def live(self) -> "Life":
-        while not self.state() and self.clock < START + HORIZON:
+        while not (self.state() or self.is_refused) and self.clock < START + HORIZON:
             self.attempt(self._reserve)
             self.clock += RETRY
         if self.script.account != "open":
-            name = "frozen_at" if self.script.account == "frozen" else "closed_at"
-            row = self.table.items["ACCOUNT#alice", "BALANCE"]
-            self.table.items["ACCOUNT#alice", "BALANCE"] = {**row, name: {"S": timestamp(START)}}
+            self._block("frozen_at" if self.script.account == "frozen" else "closed_at")
         self.run(START + HORIZON)
         self._judge()
         return self
@@ -223,10 +272,42 @@ class Life:
         if state and state.trouble is None and state.listed_at is not None:
             look_at = max(datetime.fromisoformat(state.listed_at), self._not_before)
             things.append((look_at, self._look))
-        if state and state.status is Status.LIMBO and self.script.persons != "none":
+        if state and state.trouble is not None and self.script.persons != "none":
             since = datetime.fromisoformat(str(state.listed_at)) + HOUR
-            things.append((max(since, self._not_before), self._decide))
+            things.append((max(since, self._not_before, self._again), self._decide))
+        things += self._due_in_the_world()
         return min(things, key=lambda thing: thing[0], default=None)
+
+    def _due_in_the_world(self) -> Iterator[tuple[datetime, Callable[[], None]]]:
+        if self.script.opens_after < NEVER and "frozen_at" in self.table.items[ACCOUNT]:
+            yield START + self.script.opens_after, self._open
+        if self.script.freezes_after < NEVER and not self._frozen:
+            yield START + self.script.freezes_after, self._freeze
+        if self.script.alters_after < NEVER and not self._altered and self.state():
+            yield START + self.script.alters_after, self._alter
+
+    def _block(self, name: str) -> None:
+        self.table.items[ACCOUNT] = {**self.table.items[ACCOUNT], name: {"S": timestamp(START)}}
+
+    def _open(self) -> None:
+        row = self.table.items[ACCOUNT]
+        self.table.items[ACCOUNT] = {name: row[name] for name in row if name != "frozen_at"}
+
+    def _freeze(self) -> None:
+        self._frozen = True
+        store = Store(self.table, "lives", pause=lambda tries: None)
+        store.apply(destination.freeze(PLACE.id, caller("dora"), self.clock))
+
+    def _alter(self) -> None:
+        """Write another IBAN on the payout's row, past its functions."""
+        self._altered = True
+        state = self.state()
+        assert state
+        altered = replace(state, iban=ANOTHER)
+        if state.is_sent:
+            altered = replace(altered, sent_sha256=sha256(self.bank.body(altered)).hexdigest())
+        self.table.items[ROW] = to_wire(altered.to_row())
+        self.state()
 
     def _look(self) -> None:
         before = self.state()
@@ -242,9 +323,9 @@ class Life:
 
     def _reserve(self, one: follow.Follower) -> None:
         try:
-            one.store.transact(writes.reserve(PAYOUT, PLACE, LIMITS, one.now()))
-        except AlreadyApplied:
-            return
+            Reservations(one.store, LIMITS, one.is_proven, one.now).reserve(PAYOUT)
+        except DestinationRefused:
+            self.is_refused = True
 
     def _arrive(self, at: datetime, body: bytes) -> None:
         self._arrivals.remove((at, body))
@@ -260,7 +341,10 @@ class Life:
         self.attempt(lambda one: one.hint(event))
 
     def _unbooked(self) -> datetime | None:
-        """The next morning with a line that is not booked. Each line comes twice: a file is read again."""
+        """The next morning with a line that is not booked.
+
+        Each line is booked twice: the list of what is to be booked lags.
+        """
         moments = [
             at
             for number, payment in enumerate(self.bank.payments)
@@ -273,89 +357,147 @@ class Life:
         lines = self.bank.lines()
         self.clock = was
         for line in lines:
-            morning = line.at.replace(hour=6, minute=0, second=0, microsecond=0) + DAY
             for time in (0, 1):
                 if (line.name, time) not in self._booked:
-                    yield morning + time * HOUR
+                    yield morning_after(line) + time * HOUR
 
     def _book(self) -> None:
         for line in self.bank.lines():
-            morning = line.at.replace(hour=6, minute=0, second=0, microsecond=0) + DAY
             for time in (0, 1):
-                if (line.name, time) not in self._booked and morning + time * HOUR <= self.clock:
-                    if self.attempt(lambda one, line=line: self._book_line(one, line)):  # type: ignore[misc]
-                        self._booked.add((line.name, time))
-                    else:
-                        self._not_before = self.clock + RETRY
-                    return
+                if (line.name, time) in self._booked or morning_after(line) + time * HOUR > self.clock:
+                    continue
+                self._read_statement(line)
+                if self.attempt(lambda one, line=line: self._book_line(one, line)):  # type: ignore[misc]
+                    self._booked.add((line.name, time))
+                else:
+                    self._not_before = self.clock + RETRY
+                return
+
+    def _read_statement(self, line: BookedLine) -> None:
+        """Record a line as the reader of statements does, and match it if an order has it."""
+        one = recorded(line)
+        if (f"BANK_LINE#{one.line.identity}", "LINE") in self.table.items:
+            return
+        written = [record.line(one, FILE), lines.listed(one)]
+        if line.is_taken:
+            of_an_order = record.Match(
+                *(one.line.identity, "withdraw-by-a-person", "alice", "EUR", line.amount, Side.OUT),
+                timestamp(self.clock),
+            )
+            written.append(record.match_line(of_an_order, AlreadyApplied))
+        for write in written:
+            if write:
+                self.table.put_item(TableName="lives", Item=to_wire(write.parameters["Item"]))
 
     def _book_line(self, one: follow.Follower, line: BookedLine) -> None:
-        try:
-            found = one.book(recorded(line))
-        except LineRefused as refused:
-            self.findings.append(str(refused))
+        identity = recorded(line).line.identity
+        found = one.book_listed(identity)
+        listed = self.table.items.get((f"PAYOUT_LINE#{identity}", "LINE"), {})
+        if not listed:
+            self.broken.append(f"a line is not listed: {line.name}")
+        elif found is not None and (line.is_taken or not line.is_right):
+            self.broken.append(f"a wrong line is booked: {line.name}")
+        elif "refused" in listed:
+            refusal = listed["refused"]["S"]
+            self.findings.append(refusal)
             if line.is_right:
-                self.broken.append(f"a right line is refused: {refused}")
-            if line.reference != PAYOUT.reference:
-                self.broken.append(f"a line of nobody is taken for the payout's: {refused}")
-        else:
-            if not line.is_right and found is not None:
-                self.broken.append(f"a wrong line is booked: {line.name}")
+                self.broken.append(f"a right line is refused: {refusal}")
+            if line.reference != PAYOUT.reference and PAYOUT.key in refusal:
+                self.broken.append(f"a line of nobody is taken for the payout's: {refusal}")
+        elif not line.is_right:
+            self.broken.append(f"nobody hears of a wrong line: {line.name}")
+        elif "gsi1pk" in listed:
+            self.broken.append(f"a booked line stays listed: {line.name}")
 
     # Persons
 
     def _decide(self) -> None:
+        was = self._shown()
+        for is_approval, order, person in self._orders(was):
+            if self._shown().trouble is None:
+                break
+            order_of = partial(self._order, is_approval=is_approval, order=order, person=person)
+            self.attempt(order_of)
+        self.attempt(lambda one: one.look(PAYOUT.key))
+        now = self._shown()
+        if now.trouble is not None:  # the longer a case is open, the rarer they try
+            is_open_for = self.clock - datetime.fromisoformat(str(now.listed_at))
+            self._again = max(self._again, self.clock + max(RETRY, is_open_for / 4))
+
+    def _shown(self) -> State:
+        """The payout as a person is shown it: its row, read now."""
         state = self.state()
         assert state
-        was = state
-        stale_ones = [one for one in self._stale if one.case < state.cases]
-        for order, person in [
-            *((stale, person) for stale in stale_ones for person in ("ada", "bea")),
-            *self._orders(state),
-        ]:
-            now = self.state()
-            if now is None or now.status is not Status.LIMBO:
-                break
-            self.attempt(lambda one, order=order, person=person: self._order(one, order, person))  # type: ignore[misc]
-        if self.state() == was or self.state().status is Status.LIMBO:  # type: ignore[union-attr]
-            self._not_before = self.clock + RETRY
+        return state
 
-    def _order(self, one: follow.Follower, order: Decision, person: str) -> None:
+    def _order(self, one: follow.Follower, *, is_approval: bool, order: Decision, person: str) -> None:
+        state, now = one.state(PAYOUT.key), one.now()
         try:
-            one.decide(
-                order,
-                Caller(by=f"arn:aws:iam::1:user/{person}", user_id=person, request_id="1", source_ip="::1"),
-            )
+            if is_approval:
+                place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+                write = decision.approve(state, order, one.store.read(place), caller(person), now)
+            else:
+                write = decision.propose(state, order, caller(person), now)
+            one.store.transact([write])
+        except AlreadyApplied:
+            return
         except ResolutionRefused as refused:
             self.trace.append(f"{timestamp(self.clock)} refused {refused}")
 
-    def _orders(self, state: State) -> Iterator[tuple[Decision, str]]:
-        """One person errs and says the opposite; then two say what is true."""
+    def _orders(self, state: State) -> Iterator[tuple[bool, Decision, str]]:
+        """One person approves what nobody has proposed, one errs alone; then two say what is true."""
 
-        def order(verdict: Verdict, contradicts: bool = True) -> Decision:
+        def order(verdict: Verdict) -> Decision:
             return Decision(
                 key=PAYOUT.key,
                 case=state.cases,
                 digest=state.digest,
                 verdict=verdict,
                 reason="as the bank says",
-                contradicts=contradicts,
+                contradicts=True,
             )
 
-        truth = Verdict.PAID if self.bank.paid() else Verdict.NOT_PAID
-        wrong = Verdict.NOT_PAID if self.bank.paid() else Verdict.PAID
-        yield order(wrong), "carl"
-        yield order(wrong), "carl"
-        if self.bank.is_pending() or (self.script.persons == "ask first" and state.cases == 1):
-            self._stale = [order(truth)]
-            truth = Verdict.ASK
-        yield order(truth), "ada"
-        yield order(truth), "bea"
+        truth = self._truth(state)
+        wrong = next((one for one in decision.verdicts(state) if one is not truth), None)
+        if wrong:
+            if not self._is_proposed(order(wrong)):
+                yield True, order(wrong), "dora"
+            yield False, order(wrong), "carl"
+            yield True, order(wrong), "carl"
+        for stale in self._stale:
+            if stale.case < state.cases:
+                yield False, stale, "ada"
+                yield True, stale, "bea"
+        if truth is Verdict.ASK:
+            self._stale = [order(wrong)] if wrong else []
+        yield False, order(truth), "ada"
+        self._agreed.add((str(state.cases), truth))
+        yield True, order(truth), "bea"
+
+    def _is_proposed(self, order: Decision) -> bool:
+        place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+        return (place["pk"], place["sk"]) in self.table.items
+
+    def _truth(self, state: State) -> Verdict:
+        """What two persons decide: they phone the bank, unless they go by the row alone."""
+        if state.in_suspense:
+            return Verdict.GIVE_BACK
+        if self.script.persons == "ask first" and state.cases == 1:
+            return Verdict.ASK
+        if self.script.persons == "from the row":
+            has_left = state.said in (Word.ACCEPTED, Word.PAID)
+        elif self.bank.is_pending():
+            return Verdict.ASK
+        else:
+            has_left = self.bank.paid() > 0
+        if state.status is Status.LIMBO:
+            return Verdict.PAID if has_left else Verdict.NOT_PAID
+        return Verdict.CLOSE if has_left else Verdict.NOT_PAID
 
     # The rules
 
     def state(self) -> State | None:
-        item = self.table.items.get(("PAYOUT#" + PAYOUT.key, "PAYOUT"))
+        item = self.table.items.get(ROW)
         if item is not self._read:
             self._read, self._state = item, State.from_row(from_wire(item)) if item else None
         return self._state
@@ -377,8 +519,7 @@ class Life:
         self._read, self._state = item, state
         if before and state.sequence not in (before.sequence, before.sequence + 1):
             self.broken.append(f"its sequence goes from {before.sequence} to {state.sequence}")
-        if before and before.debit_line and state.debit_line != before.debit_line:
-            self.broken.append("a line takes another's place")
+        self.broken += [*self._of_a_move(before, state)]
         self.states.add(state.status)
         self.trace.append(f"{timestamp(self.clock)} -> {state.status} {state.sequence}")
         under_way = PAYOUT.amount if state.status in UNDER_WAY else 0
@@ -389,15 +530,53 @@ class Life:
             self.broken.append(f"external is {self.balances.get('external:EUR', 0)} while {state.status}")
         if state.status in (Status.REFUSED, Status.RETURNED) and self.bank.net() and not self.script.wrong:
             self.broken.append(f"given back ({state.status}) while the bank has paid")
-        if state.status is Status.RETURNED and not self.bank.paid():
+        if state.status is Status.RETURNED and not self.bank.paid() and not self.script.lies:
             self.broken.append("returned, though it never left")
         if state.status is Status.CONFIRMED and state.debit_line is None:
             self.broken.append("confirmed without a line")
 
+    def _of_a_move(self, before: State | None, state: State) -> Iterator[str]:
+        if self._frozen and state.attempts > (before.attempts if before else -1):
+            yield "it is reserved or sent, though its destination is frozen"
+        for name in ("debit_line", "return_line"):
+            line, earlier = getattr(state, name), getattr(before, name) if before else None
+            if earlier and line != earlier:
+                yield "a line takes another's place"
+            if line and line != earlier:
+                match = self.table.items.get((f"BANK_LINE#{line}", "MATCH"))
+                if match is None or match["order"]["S"] != ROW[0]:
+                    yield "a line moves the payout, and is not matched with it"
+        decided = (state.decided or {}).get("case"), (state.decided or {}).get("verdict")
+        is_decided = bool(before) and state.decided != before.decided  # type: ignore[union-attr]
+        if is_decided and decided not in self._agreed:
+            yield f"{decided[1]} is carried out, which two persons have not decided"
+        if before and state.cases > before.cases:
+            yield from self._of_a_new_case(before, state)
+        if (state.in_suspense == 1) != bool(self.balances.get("suspense:EUR")):
+            yield "its row and suspense disagree"
+        is_told = state.said is Word.PAID or state.debit_line or state.return_line or state.decided
+        if self._is_new(before, state, Status.PAID) and not is_told:
+            yield "paid, and neither bank, line nor persons say so"
+
+    def _of_a_new_case(self, before: State, state: State) -> Iterator[str]:
+        if state.in_suspense or not before.decided:
+            return
+        waited = self.clock - datetime.fromisoformat(before.decided["approved_at"])
+        if before.decided["verdict"] == Verdict.CLOSE:
+            yield "it is closed, and comes to persons again"
+        is_paid = before.status in (Status.PAID, Status.RETURNED)
+        if is_paid and before.decided["verdict"] == Verdict.ASK and waited < policy.PAID_FOR - RETRY:
+            yield "persons gave it more days, and it comes back earlier"
+
+    @staticmethod
+    def _is_new(before: State | None, state: State, status: Status) -> bool:
+        return state.status is status and (before is None or before.status is not status)
+
     def _judge(self) -> None:
         state = self.state()
         if state is None:
-            self.broken.append("the payout was never reserved")
+            if not (self.is_refused and self._frozen) or self.balances:
+                self.broken.append("the payout was never reserved")
             return
         self.broken += [*self._of_the_bank(), *self._of_rest(state), *self._of_the_books(state)]
 
@@ -408,16 +587,17 @@ class Life:
             yield "one reference was sent with two contents"
         if len(self.bank.bodies) > 1:
             yield "the payout was sent under two references"
-        wrong = [one for one in self.bank.lines() if not one.is_right and one.reference == PAYOUT.reference]
-        if wrong and not self.findings:
-            yield "nobody hears of a wrong line"
+        if self.bank.paid_to - {PLACE.iban}:
+            yield "it was sent to another bank account than was reserved"
 
     def _of_rest(self, state: State) -> Iterator[str]:
         if not (state.is_at_rest or state.trouble is not None):
             yield f"it never comes to rest: {state.status}"
-        if state.status is Status.LIMBO and self.script.persons != "none":
+        is_awaited = state.in_suspense and (self.script.account, self.script.opens_after) != ("open", NEVER)
+        if state.trouble is not None and self.script.persons != "none" and not is_awaited:
             yield "persons cannot end its case"
-        if state.status is Status.PAID and self.script.statement and not self.script.wrong:
+        is_honest = not (self.script.wrong or self.script.lies)
+        if state.status is Status.PAID and self.script.statement and is_honest:
             yield "its line is booked, and it is not confirmed"
 
     def _of_the_books(self, state: State) -> Iterator[str]:
@@ -428,30 +608,32 @@ class Life:
         if row["available"] != FUNDS + self.balances.get("alice", 0):
             yield "the customer's balance is not that of the entries"
         in_suspense = self.balances.get("suspense:EUR", 0)
-        if in_suspense and (self.script.account == "open" or state.trouble is None):
+        is_open = not {"frozen_at", "closed_at"} & self.table.items[ACCOUNT].keys()
+        if in_suspense and (is_open or state.trouble is None):
             yield "money is in suspense, and nobody knows why"
         if in_suspense and state.status is Status.REFUSED:
             yield "a refusal did not go back to the customer"
-        if state.status is Status.RETURNED and self.script.account != "open" and not in_suspense:
+        if state.status is Status.RETURNED and not is_open and not in_suspense:
             yield "a return went to an account that does not take it"
 
 
 class _Table:
-    """The table's client of one caller. Reads are never lost: a fault there is one at the next call."""
+    """The table's client of one caller."""
 
     def __init__(self, life: Life, actor: Actor) -> None:
         self._life, self._actor = life, actor
 
     def get_item(self, **asked: Any) -> Any:
-        return self._life.table.get_item(**asked)
+        kind = asked["Key"]["pk"]["S"].partition("#")[0]
+        return self._call("read", kind, lambda: self._life.table.get_item(**asked))
 
     def transact_write_items(self, **asked: Any) -> Any:
-        what = ",".join(
-            next(iter(one.values())).get("UpdateExpression", "put")[:30] for one in asked["TransactItems"][:1]
-        )
-        return self._life.call(
-            "table", what, self._actor, lambda: self._life.table.transact_write_items(**asked), lambda: None
-        )
+        (first,) = asked["TransactItems"][0].values()
+        what = first.get("UpdateExpression", "put")[:30]
+        return self._call("table", what, lambda: self._life.table.transact_write_items(**asked))
+
+    def _call(self, kind: Literal["table", "read"], what: str, act: Callable[[], Any]) -> Any:
+        return self._life.call(kind, what, self._actor, act, lambda: None)
 
 
 class _Wire:
@@ -478,6 +660,11 @@ class _Wire:
         return self._life.call("bank", "find", self._actor, lambda: self._life.bank.find(state), lambda: None)
 
 
+def morning_after(line: BookedLine) -> datetime:
+    return line.at.replace(hour=6, minute=0, second=0, microsecond=0) + DAY
+
+
+@lru_cache
 def recorded(line: BookedLine) -> Recorded:
     day = line.at.date().isoformat()
     told = BankLine(
@@ -502,7 +689,7 @@ SCRIPTS: tuple[Script, ...] = (
     Script(name="pays", window=DAY),
     Script(name="pays, no statement", window=DAY, statement=False),
     Script(name="pays, no keys"),
-    Script(name="pays, no keys, no statement", statement=False),
+    Script(name="pays, no keys, no statement", statement=False, persons="ask first"),
     Script(name="pays, no keys, no persons", persons="none"),
     Script(name="refuses", window=DAY, refuses=True),
     Script(name="refuses, no keys", refuses=True, statement=False),
@@ -533,7 +720,44 @@ SCRIPTS: tuple[Script, ...] = (
     Script(name="second debit", window=DAY, wrong="second debit"),
     Script(name="second return", returns_after=2 * DAY, wrong="second return"),
     Script(name="return of a refused", window=DAY, refuses=True, wrong="return of a refused"),
+    Script(
+        name="returns, frozen, then opens",
+        window=DAY,
+        returns_after=3 * DAY,
+        account="frozen",
+        opens_after=12 * DAY,
+    ),
+    Script(name="says paid, pays nothing", window=DAY, lies=True),
+    Script(
+        name="returns at once, no line of it",
+        returns_after=timedelta(),
+        wrong="no line of the return",
+        persons="ask first",
+    ),
+    Script(
+        name="returns at once, its line is late",
+        returns_after=timedelta(),
+        return_line_after=15 * DAY,
+        persons="ask first",
+    ),
+    Script(name="booked by an order", window=DAY, wrong="booked by an order"),
+    Script(name="dark, booked by an order", dark_for=4 * DAY, wrong="booked by an order", events="never"),
+    Script(name="frozen before it is sent", closed_for=HOUR, freezes_after=RETRY),
+    Script(name="frozen after it is sent", window=DAY, freezes_after=timedelta(seconds=20)),
+    Script(name="altered before it is sent", closed_for=HOUR, alters_after=RETRY),
+    Script(name="altered after it is sent", window=DAY, alters_after=timedelta(seconds=20)),
 )
+
+ALONE = Script(
+    name="the bank speaks after persons decided",
+    dark_for=76.5 * HOUR,
+    persons="from the row",
+    statement=False,
+)
+"""It has no deviations: with the bank's answer lost, two persons would err."""
+
+REPEATED_MAX = 5
+"""Of calls that are alike in kind, content and status, so many of the first are disturbed, and the last."""
 
 FIRST_MAX, APART_MAX = 6, 6
 """Of two deviations, the first is among the first calls, and the second soon after it."""
@@ -543,20 +767,31 @@ def singles(script: Script, every: int = 1) -> Iterator[Life]:
     """The undisturbed life, and one for each deviation at each of its calls, or for a part of them."""
     plain = Life(script).live()
     yield plain
-    deviations = [Deviation(at, kind) for at, call in enumerate(plain.kinds, 1) for kind in KINDS[call]]
+    deviations = [Deviation(at, kind) for at, call in _distinct(plain) for kind in KINDS[call]]
     for one in deviations[::every]:
         yield Life(script, (one,)).live()
 
 
+def _distinct(life: Life) -> Iterator[tuple[int, str]]:
+    """The calls without most repetitions: looks that ask and wait, day after day."""
+    before, after = Counter[tuple[str, str, str]](), Counter(life.places)
+    for at, place in enumerate(life.places, 1):
+        before[place] += 1
+        after[place] -= 1
+        if before[place] <= REPEATED_MAX or not after[place]:
+            yield at, place[0]
+
+
 def pairs(script: Script) -> Iterator[Life]:
-    for first in _firsts(script):
-        (one,) = first.deviations
-        for at, call in enumerate(first.kinds[one.at : one.at + APART_MAX], one.at + 1):
-            for kind in KINDS[call]:
-                yield Life(script, (one, Deviation(at, kind))).live()
+    for first in _with_one_more(Life(script).live(), FIRST_MAX):
+        yield from _with_one_more(first, APART_MAX)
 
 
-def _firsts(script: Script) -> Iterator[Life]:
-    for at, call in enumerate(Life(script).live().kinds[:FIRST_MAX], 1):
+def _with_one_more(life: Life, calls: int) -> Iterator[Life]:
+    """The life with one more deviation, at one of the next calls that change something."""
+    done = max((one.at for one in life.deviations), default=0)
+    next_ones = [(at, call) for at, call in enumerate(life.kinds, 1) if at > done and call != "read"]
+    for at, call in next_ones[:calls]:
         for kind in KINDS[call]:
-            yield Life(script, (Deviation(at, kind),)).live()
+            if kind in OF_PAIRS:
+                yield Life(life.script, (*life.deviations, Deviation(at, kind))).live()

@@ -12,11 +12,12 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from settlement.core.ledger import keys
 from settlement.payouts import decision, follow, moves, policy, writes
 from settlement.payouts.moves import Move, Place, Rule
-from settlement.payouts.payout import Status, Word
+from settlement.payouts.payout import State, Status, Word
 from tests.simulation.payouts import bank
-from tests.simulation.payouts.lives import SCRIPTS, Life, pairs, singles
+from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ BUGS = (
         (
             (
                 follow,
-                "self._move(sending, Move.DOUBT, reason=answer.reason)",
+                "self._move(sending, Move.DOUBT, detail=answer.reason)",
                 "self._move(sending, Move.REFUSE)",
             ),
         ),
@@ -112,8 +113,8 @@ BUGS = (
             ),
             (
                 follow,
-                "return self._commit_line(state, return_line=line.identity)",
-                "return self._move(state, Move.RETURN, return_line=line.identity)",
+                "return self._commit_line(state, line, return_line=line.identity)",
+                "return self._move(state, Move.RETURN, line=line, return_line=line.identity)",
             ),
         ),
         {
@@ -134,14 +135,20 @@ BUGS = (
             (
                 follow,
                 'raise LineRefused(f"line: a return of {state.key}, which was refused")',
-                "return self._commit_line(state, return_line=line.identity)",
+                "return self._commit_line(state, line, return_line=line.identity)",
             ),
         ),
     ),
     Bug(
         "6: a line is matched by its amount",
         ("stray",),
-        ((follow, 'return None if row is None else str(row["key"])', "return 'payout-of-a-life-0001'"),),
+        (
+            (
+                follow,
+                '        if row is None:\n            return None\n        key = row.get("key")',
+                '        return "payout-of-a-life-0001"\n        key = ""',
+            ),
+        ),
     ),
     Bug(
         "7: another amount is booked",
@@ -166,7 +173,7 @@ BUGS = (
             (
                 follow,
                 '            raise LineRefused(f"line: a second debit of {state.key}")',
-                "            return self._commit_line(state, debit_line=line.identity)",
+                "            return self._commit_line(state, line, debit_line=line.identity)",
             ),
         ),
     ),
@@ -191,15 +198,15 @@ BUGS = (
             (moves, "RULES"): _with(Move.STICK, Status.LIMBO, RESERVED=_BACK, UNKNOWN=_BACK, ACCEPTED=_BACK)
         },
     ),
-    # And what the rules stand on
+    # What the rules stand on
     Bug(
         "no fence by the sequence",
         ("pays", "pays in an hour"),
         (
             (
                 writes,
-                "conditions=[sequence_is(before.sequence), ",
-                "conditions=[same_currency(before.payout.currency), ",
+                "conditions=[sequence_is(before.sequence)],",
+                "conditions=[same_currency(before.payout.currency)],",
             ),
         ),
     ),
@@ -215,8 +222,11 @@ BUGS = (
     ),
     Bug(
         "a decision is taken by one person",
-        ("dark, no keys", "dark, keys"),
-        ((decision, 'and person_of(first["by"]) != caller.person', ""),),
+        ("dark, keys",),
+        (
+            (decision, 'if person_of(proposal["by"]) == caller.person:', "if not caller.person:"),
+            (decision, 'or person_of(by) == person_of(told["by"])', ""),
+        ),
     ),
     Bug(
         "a decision needs no first person",
@@ -224,20 +234,162 @@ BUGS = (
         (
             (
                 decision,
-                "    return (\n        first is not None",
-                "    return True or (\n        first is not None",
+                '        raise ResolutionRefused(f"verdict: nobody has proposed',
+                '        first = dict.fromkeys(("reason", "by", "posted_at"), "-")\n'
+                '        first |= {"digest": order.digest, "verdict": order.verdict.value}\n'
+                '        str(f"verdict: nobody has proposed',
             ),
-            (decision, "first = dict(state.proposed or {})", "first = {'verdict': '-'}"),
         ),
     ),
     Bug(
         "a decision of an older case is taken",
         ("closed, then dark",),
         (
-            (decision, "if order.case != state.cases:", "if order.case < 0:"),
-            (decision, "if order.digest != state.digest:", "if order.digest == '':"),
+            (keys, 'f"{case:06}#{digest[:16]}#APPROVED"', '"APPROVED"'),
+            (decision, 'told["digest"] != state.digest or', ""),
         ),
     ),
+    Bug(
+        "a decision is carried out against what the bank says by now",
+        (ALONE.name,),
+        ((follow, "is not state.said:", "is heard:"),),
+    ),
+    Bug(
+        "a case of a paid payout has no verdict",
+        ("pays, no statement",),
+        ((decision, "return Verdict.NOT_PAID, Verdict.ASK, Verdict.CLOSE", "return ()"),),
+    ),
+    Bug(
+        "who asks for ten more days is asked again at once",
+        ("pays, no keys, no statement",),
+        ((follow, "if verdict is Verdict.ASK else {}", "if not verdict else {}"),),
+    ),
+    Bug(
+        "a closed payout comes to persons again",
+        ("pays, no statement",),
+        constants={(State, "is_closed"): property(lambda state: False)},
+    ),
+    Bug(
+        "suspense is never given back",
+        ("returns, frozen, then opens",),
+        (
+            (
+                decision,
+                "return (Verdict.GIVE_BACK,) if state.in_suspense else",
+                "return () if state.in_suspense else",
+            ),
+        ),
+    ),
+    Bug(
+        "what is given back stays marked as in suspense",
+        ("returns, frozen, then opens",),
+        ((moves, 'changed |= {"in_suspense": None}', "pass"),),
+    ),
+    # Destinations
+    Bug(
+        "a frozen destination is reserved for",
+        ("pays",),
+        (
+            (
+                writes,
+                'values={":payout": payout.key},\n        conditions=[EXISTS, NOT_FROZEN],',
+                'values={":payout": payout.key},\n        conditions=[EXISTS],',
+            ),
+        ),
+    ),
+    Bug(
+        "a frozen destination is paid",
+        ("frozen before it is sent",),
+        ((writes, "    if step is Move.SEND:", "    if not step:"),),
+    ),
+    Bug(
+        "a freeze between the read and the record of a send is missed",
+        ("pays",),
+        (
+            (writes, "    if step is Move.SEND:", "    if not step:"),
+            (
+                follow,
+                "        try:\n            sending = self._move(",
+                "        place = keys.destination(state.payout.destination)\n"
+                '        if "frozen_at" in (self.store.read(place) or {}):\n'
+                "            return self._unsent(state, FROZEN)\n"
+                "        try:\n            sending = self._move(",
+            ),
+        ),
+    ),
+    Bug(
+        "the bank account of the row is believed",
+        ("altered before it is sent",),
+        ((follow, "or not self._is_of(entry, state) or", "or"),),
+    ),
+    Bug(
+        "at a second send, the bank account of the row is believed",
+        ("altered after it is sent",),
+        (
+            (
+                follow,
+                "or not self._is_of(entry, state) or",
+                "or not (state.is_sent or self._is_of(entry, state)) or",
+            ),
+        ),
+    ),
+    # Lines
+    Bug(
+        "a line moves the payout before it is claimed",
+        ("dark, booked by an order",),
+        (
+            (
+                follow,
+                "paid = self._move(state, Move.PAY, line=line, debit_line=line.identity)\n"
+                "                return self._finish(paid, line)",
+                "paid = self._move(state, Move.PAY)\n"
+                "                return self._move(paid, Move.CONFIRM, line=line, debit_line=line.identity)",
+            ),
+        ),
+    ),
+    Bug(
+        "a line is not claimed",
+        ("booked by an order",),
+        ((writes, "    if line:\n", "    if not step:\n"),),
+    ),
+    Bug(
+        "a line's second move is not made up for",
+        ("dark, no keys",),
+        (
+            (
+                follow,
+                "            return self._finish(state, line)\n        if (line.amount",
+                "            return state\n        if (line.amount",
+            ),
+        ),
+    ),
+    Bug(
+        "two lines at once are not fenced",
+        ("returns at once",),
+        (
+            (
+                moves,
+                "replace(state, sequence=state.sequence + 1, **changed), now, trouble",
+                "replace(state, **changed), now, trouble",
+            ),
+        ),
+    ),
+    Bug(
+        "a refused line is forgotten",
+        ("half",),
+        ((follow, "if not self._is_booked_otherwise(identity):", "if not identity:"),),
+    ),
+    Bug(
+        "a line that an order has stays listed as refused",
+        ("booked by an order",),
+        ((follow, "if not self._is_booked_otherwise(identity):", "if identity:"),),
+    ),
+    Bug(
+        "a booked line stays listed",
+        ("pays",),
+        ((follow, "        self._commit((lines.booked(identity),))\n", ""),),
+    ),
+    # Ends
     Bug(
         "a return goes to a closed account",
         ("returns, closed",),
@@ -310,7 +462,7 @@ def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
 
 def first_fault(bug: Bug) -> str | None:
     """What the lives see of a bug first."""
-    scripts = [script for script in SCRIPTS if script.name in bug.scripts]
+    scripts = [script for script in (*SCRIPTS, ALONE) if script.name in bug.scripts]
     with planted(bug):
         for lives in (singles, pairs):
             for life in (one for script in scripts for one in _watched(lives(script))):

@@ -4,12 +4,12 @@ import pytest
 
 from settlement.payouts.payout import Status
 from tests.simulation.payouts.bank import Script
-from tests.simulation.payouts.lives import SCRIPTS, Life, pairs, singles
+from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 SAMPLE = 41
 """Of so many lives with a deviation, one is in the small sample."""
 
-OF_PAIRS = (
+IN_PAIRS = (
     *("pays", "pays, no keys, no statement", "refuses", "returns at once", "dark, no keys"),
     *("closed, then dark", "keys of an hour"),
 )
@@ -28,7 +28,7 @@ def faults(lives: Iterator[Life]) -> tuple[list[str], set[Status], int]:
 
 
 def test_undisturbed_lives_keep_each_rule_and_reach_each_state() -> None:
-    found, states, _ = faults(Life(script).live() for script in SCRIPTS)
+    found, states, _ = faults(Life(script).live() for script in (*SCRIPTS, ALONE))
 
     assert found == []
     assert states == {*Status}
@@ -50,7 +50,7 @@ def test_each_life_with_one_deviation_keeps_each_rule(script: Script) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", OF_PAIRS)
+@pytest.mark.parametrize("name", IN_PAIRS)
 def test_each_life_with_two_deviations_keeps_each_rule(name: str) -> None:
     (script,) = (one for one in SCRIPTS if one.name == name)
 

@@ -14,6 +14,9 @@ from settlement.core.model.request import ACCOUNT, KEY
 from settlement.events import replay as replay_order
 from settlement.http.caller import Caller
 from settlement.orders import requests as order_requests
+from settlement.payouts.decision import Verdict, parse_decision
+from settlement.payouts.destination import parse_destination
+from settlement.payouts.payout import DESTINATION, HOLDER_LENGTH_MAX
 from tests.unit.vectors import CONFIG
 from tests.world.templates import PROJECT
 
@@ -30,6 +33,8 @@ PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Withdrawal": lambda raw: order_requests.parse_named(raw, "reverse"),
     "Recovery": order_requests.parse_recovery,
     "Replay": replay_order.parse_replay,
+    "Payee": parse_destination,
+    "PayoutDecision": parse_decision,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
 
@@ -47,6 +52,10 @@ def test_the_contracts_decisions_and_limits_are_those_of_the_code() -> None:
     assert SCHEMAS["Resolution"]["properties"]["case"]["maximum"] == orders.CASES_MAX
     assert SCHEMAS["Replay"]["properties"]["keys"]["maxItems"] == replay_order.REPLAYED_MAX
     assert SCHEMAS["PartialReversal"]["properties"]["part"]["maximum"] == orders.CASES_MAX
+    assert SCHEMAS["PayoutDecision"]["properties"]["case"]["maximum"] == orders.CASES_MAX
+    assert SCHEMAS["PayoutDecision"]["properties"]["verdict"]["enum"] == [*Verdict]
+    assert SCHEMAS["PayeeId"]["pattern"] == f"^{DESTINATION.pattern}$"
+    assert SCHEMAS["Payee"]["properties"]["holder"]["maxLength"] == HOLDER_LENGTH_MAX
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -433,6 +433,24 @@ def test_a_frozen_account_gets_its_money_back_later(having: Having, table: Memor
     assert (follower.state(PAYOUT.key).in_suspense, available(table)) == (None, PAYOUT.amount)
 
 
+@pytest.mark.parametrize("gone", [{"currency": "EUR", "closed_at": "2026"}, {"currency": "USD"}], ids=str)
+def test_money_that_an_account_never_takes_is_decided_again(
+    having: Having, table: MemoryDynamoDb, gone: dict[str, str]
+) -> None:
+    follower = having(CASES["suspense"])
+    put(table, {**keys.account("alice"), "available": 0} | gone)
+    approve(table, CASES["suspense"], Verdict.GIVE_BACK)
+
+    again = follower.look(PAYOUT.key)
+
+    assert (again.status, again.in_suspense, again.trouble) == (Status.RETURNED, 1, follow.NOT_TAKEN)
+    assert (again.cases, available(table)) == (2, 0)
+    put(table, {**keys.account("alice"), "available": 0, "currency": "EUR"})
+    approve(table, again, Verdict.GIVE_BACK)
+    assert follower.look(PAYOUT.key).in_suspense is None
+    assert available(table) == PAYOUT.amount
+
+
 def test_a_decided_return_to_a_frozen_account_waits_in_suspense(
     having: Having, table: MemoryDynamoDb
 ) -> None:
@@ -604,13 +622,14 @@ def test_a_listed_line_is_booked_and_leaves_the_list(having: Having, table: Memo
     )
 
 
-def test_a_line_that_is_not_recorded_yet_stays_listed(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_listed_line_that_is_not_on_record_stays_listed(having: Having, table: MemoryDynamoDb) -> None:
     follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
     write = lines.listed(one)
     assert write
     put(table, write.parameters["Item"])
 
-    assert follower.book_listed(one.line.identity) is None
+    with pytest.raises(MalformedRow, match="not on record"):
+        follower.book_listed(one.line.identity)
     assert listed(table, one)["gsi1pk"] == "PAYOUT_LINES"
     assert follower.state(PAYOUT.key) == STATES[Status.PAID]
 

@@ -327,6 +327,112 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/payouts": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Pay out to a payee's bank account, once for each key.
+         * @description The amount leaves the account, then the bank is sent a payment: most take days. The same request again gets the payout as it is, and starts no second one. A refusal leaves nothing on record.
+         */
+        readonly post: {
+            readonly parameters: {
+                readonly query?: never;
+                readonly header?: never;
+                readonly path?: never;
+                readonly cookie?: never;
+            };
+            readonly requestBody: {
+                readonly content: {
+                    readonly "application/json": components["schemas"]["PayoutRequest"];
+                };
+            };
+            readonly responses: {
+                /** @description An earlier request has started it. */
+                readonly 200: {
+                    headers: {
+                        readonly location: components["headers"]["PayoutLocation"];
+                        readonly etag: components["headers"]["ETag"];
+                        readonly [name: string]: unknown;
+                    };
+                    content: {
+                        readonly "application/json": components["schemas"]["Payout"];
+                    };
+                };
+                /** @description Its money is reserved, and it is under way. */
+                readonly 202: {
+                    headers: {
+                        readonly location: components["headers"]["PayoutLocation"];
+                        readonly etag: components["headers"]["ETag"];
+                        readonly [name: string]: unknown;
+                    };
+                    content: {
+                        readonly "application/json": components["schemas"]["Payout"];
+                    };
+                };
+                readonly 400: components["responses"]["Refused"];
+                readonly 403: components["responses"]["Denied"];
+                readonly 404: components["responses"]["Refused"];
+                readonly 409: components["responses"]["Refused"];
+                readonly 422: components["responses"]["Refused"];
+                readonly 503: components["responses"]["Refused"];
+            };
+        };
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/payouts/{key}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** A payout as it is now. */
+        readonly get: {
+            readonly parameters: {
+                readonly query?: never;
+                readonly header?: never;
+                readonly path: {
+                    readonly key: components["schemas"]["Key"];
+                };
+                readonly cookie?: never;
+            };
+            readonly requestBody?: never;
+            readonly responses: {
+                /** @description The payout, read consistently. */
+                readonly 200: {
+                    headers: {
+                        readonly location: components["headers"]["PayoutLocation"];
+                        readonly etag: components["headers"]["ETag"];
+                        readonly [name: string]: unknown;
+                    };
+                    content: {
+                        readonly "application/json": components["schemas"]["Payout"];
+                    };
+                };
+                readonly 400: components["responses"]["Refused"];
+                readonly 403: components["responses"]["Denied"];
+                readonly 404: components["responses"]["Refused"];
+                readonly 503: components["responses"]["Refused"];
+            };
+        };
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -351,6 +457,67 @@ export interface components {
             readonly payee_name?: string;
             readonly reference?: string;
             readonly metadata?: {
+                readonly [key: string]: string;
+            };
+        };
+        readonly PayoutRequest: {
+            readonly key: components["schemas"]["Key"];
+            /** @description The customer's account, which pays. */
+            readonly account: string;
+            readonly amount: string;
+            readonly currency: string;
+            /** @description The id of a payee's bank account, which two persons have added and confirmed. */
+            readonly destination: string;
+        };
+        /** @description No bank account is among it. Other fields may follow. */
+        readonly Payout: {
+            readonly key: components["schemas"]["Key"];
+            /**
+             * @description PAID and CONFIRMED (on the bank's statement) may still become RETURNED.
+             * @enum {unknown}
+             */
+            readonly status: "RESERVED" | "SENDING" | "UNKNOWN" | "ACCEPTED" | "PAID" | "CONFIRMED" | "REFUSED" | "RETURNED" | "LIMBO";
+            readonly account: string;
+            readonly amount: string;
+            readonly currency: string;
+            readonly destination: string;
+            /** @description By which the bank knows it: the payment's end-to-end id. */
+            readonly reference: string;
+            /** @description How often it was sent, under one key of the bank. */
+            readonly attempts: number;
+            /** @description What the caller does next; a program may act on `action` alone. */
+            readonly next: {
+                /** @enum {unknown} */
+                readonly action: "nothing" | "same_key" | "new_key";
+                readonly reason: string;
+            };
+            readonly reserved_at: string;
+            readonly first_sent_at?: string;
+            readonly sent_at?: string;
+            /**
+             * @description The bank's last word.
+             * @enum {unknown}
+             */
+            readonly said?: "accepted" | "paid" | "refused" | "returned" | "never seen" | "unknown";
+            readonly said_at?: string;
+            /** @description The bank's reason, or the stage's. */
+            readonly detail?: string;
+            readonly paid_at?: string;
+            readonly ended_at?: string;
+            /** @description The identity of the debit on the bank's statement. */
+            readonly debit_line?: string;
+            /** @description The identity of the return on the bank's statement. */
+            readonly return_line?: string;
+            /** @description Why two persons decide: there is a `case` then. */
+            readonly trouble?: string;
+            readonly case?: {
+                readonly number: number;
+                readonly trouble: string;
+                readonly digest: string;
+                readonly verdicts: readonly string[];
+            };
+            /** @description The last decision of two persons. */
+            readonly decided?: {
                 readonly [key: string]: string;
             };
         };
@@ -412,12 +579,12 @@ export interface components {
         };
         readonly Refusal: {
             /** @enum {unknown} */
-            readonly error: "InvalidRequest" | "SettlementNotFound" | "AccountNotFound" | "IdempotencyConflict" | "NotCancellable" | "SequenceChanged" | "StoreUnavailable" | "JournalUnavailable";
+            readonly error: "InvalidRequest" | "SettlementNotFound" | "AccountNotFound" | "IdempotencyConflict" | "NotCancellable" | "SequenceChanged" | "PayoutNotFound" | "PayoutRefused" | "DestinationRefused" | "InsufficientFunds" | "AccountFrozen" | "AccountClosed" | "AccountInLimbo" | "CurrencyMismatch" | "StoreUnavailable" | "JournalUnavailable" | "RowDamaged";
             readonly message: string;
         };
     };
     responses: {
-        /** @description 400: a parameter, a header or a field is wrong, and named. 404: the key was never claimed, or there is no such account. 409: the key was claimed by a request with other content, or it is too late to cancel. 412: the settlement has another sequence. 503: the table, or the sealed journal, gives no answer, or the row cannot be read (`RowDamaged`): the outcome is unknown. Send the same request again, and no new key. */
+        /** @description 400: a parameter, a header or a field is wrong, and named. 404: the key was never claimed, or there is no such account. 409: the key was claimed by a request with other content, or it is too late to cancel. 412: the settlement has another sequence. 422: the account, the bank account or a limit of the stage refuses a payout. 503: the table, or the sealed journal, gives no answer, or the row cannot be read (`RowDamaged`): the outcome is unknown. Send the same request again, and no new key. */
         readonly Refused: {
             headers: {
                 readonly [name: string]: unknown;
@@ -440,10 +607,12 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description The settlement's sequence, in quotes. It never goes down. */
+        /** @description The sequence of the settlement or payout, in quotes. It never goes down. */
         readonly ETag: string;
         /** @description The path of the outcome, at this address. */
         readonly Location: string;
+        /** @description The path of the payout, at this address. */
+        readonly PayoutLocation: string;
     };
     pathItems: never;
 }

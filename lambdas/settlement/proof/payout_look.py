@@ -1,0 +1,143 @@
+"""Second looks at payouts' rows, which move while the proof scans.
+
+A payout's row changes with each of its moves, in one transaction with the rows that it tells; all others are
+put once. So an unchanged payout's row has not moved, and the copies of a scan remain valid.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.proof import Difference, Look, pages, payout_rows, payouts, payouts_judged, rows
+from settlement.proof.facts import (
+    ConfirmedFacts,
+    DestinationFacts,
+    PayoutEntryFacts,
+    PayoutFacts,
+)
+from settlement.proof.payout_spool import Day, Destination, Line, Payout
+from settlement.proof.watched_store import WatchedStore
+
+LOOKS_MAX = 10
+"""Maximum readings of a moving row, which is then unproven."""
+
+PAUSE_SECONDS = 0.2
+
+_Facts = TypeVar("_Facts")
+
+
+def look(store: WatchedStore, difference: Difference) -> Look:
+    """Raises ValueError for an unreadable row, which the scan has reported."""
+    (scanned,) = difference.scanned
+    return _LOOKS[type(scanned)](store, scanned)
+
+
+def _payout(store: WatchedStore, scanned: Payout) -> Look:
+    for number in range(LOOKS_MAX):
+        _pause(number)
+        before = store.read(keys.payout(scanned.name))
+        if before is None:
+            return Look.DISAGREES
+        found = _read(store, payout_rows.payout(before), scanned)
+        if store.read(keys.payout(scanned.name)) != before:
+            continue
+        is_kept = {*scanned.entries} <= {*found.entries} and {*scanned.cases} <= {*found.cases}
+        return _agrees(is_kept and not payouts_judged.of_payout(found))
+    return Look.MOVING
+
+
+def _read(store: WatchedStore, row: PayoutFacts, scanned: Payout) -> Payout:
+    wanted = {*payouts.entries_of(row), *scanned.entries}
+    places = {(one["pk"], one["sk"]): one for one in map(payouts.address, sorted(wanted, key=str))}
+    lines = {one for one in (row.debit_line, row.return_line) if one} | {one.line for one in scanned.matches}
+    matches = rows.sound(rows.match, store.rows([keys.bank_match(one) for one in sorted(lines)]))
+    cases = pages.query(store, keys.payout_proposed(scanned.name, 0, "", "")["pk"])
+    name = keys.payout_reference(payout_rows.reference_of(row.key))
+    return Payout(
+        scanned.name,
+        row,
+        list(rows.sound(_moved, store.rows(list(places.values())))),
+        list(rows.sound(payout_rows.case, cases)),
+        list(rows.sound(payout_rows.reference, store.rows([name]))),
+        [one for found in matches if (one := rows.of_payout(found)) and one.key == scanned.name],
+    )
+
+
+def _moved(row: Row) -> PayoutEntryFacts:
+    return payout_rows.entry(row, rows.entry(row))
+
+
+def _destination(store: WatchedStore, scanned: Destination) -> Look:
+    """A payout puts its row and names itself as the last one, in one transaction."""
+    name = scanned.name
+    row = _sound(payout_rows.destination, store.read(keys.destination(name)))
+    confirmed = _sound(payout_rows.destination, store.read(keys.destination_confirmed(name)))
+    known = {one.key: one for one in scanned.payouts}
+    if isinstance(row, DestinationFacts) and row.last_payout and row.last_payout not in known:
+        last = _sound(payout_rows.payout, store.read(keys.payout(row.last_payout)))
+        if last and last.destination == name:
+            known[last.key] = payout_rows.paid_to(last)
+    found = Destination(
+        name,
+        row if isinstance(row, DestinationFacts) else None,
+        confirmed if isinstance(confirmed, ConfirmedFacts) else None,
+        sorted(known.values()),
+    )
+    return _agrees(not payouts_judged.of_destination(found))
+
+
+def _line(store: WatchedStore, scanned: Line) -> Look:
+    """A line is put with its place on the list, and booked before it is taken off the list.
+
+    An unlisted line may have such a reference by chance, from before the stage had payouts.
+    """
+    listed = _sound(payout_rows.listed_line, store.read(keys.payout_line(scanned.name)))
+    match = _sound(rows.match, store.read(keys.bank_match(scanned.name)))
+    line = _sound(payout_rows.bank_line, store.read(keys.bank_line(scanned.name)))
+    if line and listed is None and not (match and rows.of_payout(match)):
+        named = [keys.payout_reference(one) for one in line.names.split()]
+        return _agrees(not list(store.rows(named)))
+    found = Line(scanned.name, line, listed, rows.of_line(match) if match else None)
+    return _agrees(not payouts_judged.of_line(found))
+
+
+def _day(store: WatchedStore, scanned: Day) -> Look:
+    """The count only grows, so an unchanged one means that nothing was reserved meanwhile."""
+    key = keys.payout_day(scanned.account, scanned.day)
+    for number in range(LOOKS_MAX):
+        _pause(number)
+        before = store.read(key)
+        reserved = sum(one.amount for one in _reserved(store, scanned))
+        if store.read(key) == before:
+            counted = payout_rows.day(before).amount if before else 0
+            return _agrees(reserved + counted == 0)
+    return Look.MOVING
+
+
+def _reserved(store: WatchedStore, day: Day) -> Iterable[PayoutEntryFacts]:
+    for partition in keys.entry_partitions(day.account):
+        found = store.entries(partition, day.day, f"{day.day}~")
+        own = (row for row in found if row.get("step") == payout_rows.RESERVE)
+        yield from rows.sound(_moved, own)
+
+
+def _sound(kind: Callable[[Row], _Facts], row: Row | None) -> _Facts | None:
+    return next(rows.sound(kind, [row] if row else []), None)
+
+
+def _agrees(agrees: bool) -> Look:
+    return Look.AGREES if agrees else Look.DISAGREES
+
+
+def _pause(number: int) -> None:
+    time.sleep(PAUSE_SECONDS if number else 0)
+
+
+_LOOKS: Mapping[type[Any], Callable[[WatchedStore, Any], Look]] = {
+    Payout: _payout,
+    Destination: _destination,
+    Line: _line,
+    Day: _day,
+}

@@ -1,0 +1,292 @@
+"""Parsers of payouts' rows. Each raises MalformedRow, even for a key that contradicts the row's content."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
+from settlement.core.model import accounts
+from settlement.core.model.request import ACCOUNT, KEY
+from settlement.core.model.settlement import hash_of
+from settlement.core.model.stored import MalformedRow
+from settlement.http.caller import person_of
+from settlement.proof import values
+from settlement.proof.facts import (
+    BankLineFacts,
+    ConfirmedFacts,
+    DestinationFacts,
+    EntryFacts,
+    PaidToFacts,
+    PayoutCaseFacts,
+    PayoutEntryFacts,
+    PayoutFacts,
+    PayoutLineFacts,
+    PayoutReferenceFacts,
+    ReservedFacts,
+)
+
+RESERVE, PAY, REFUSE, RETURN, GIVE_BACK = (
+    f"payout-{move}" for move in ("reserve", "pay", "refuse", "return", "give-back")
+)
+_ACCOUNT, _TRANSIT, _EXTERNAL, _SUSPENSE = "account", "transit", "external", "suspense"
+MOVED: Mapping[str, frozenset[tuple[str, str]]] = {
+    RESERVE: frozenset({(_ACCOUNT, _TRANSIT)}),
+    PAY: frozenset({(_TRANSIT, _EXTERNAL)}),
+    REFUSE: frozenset({(_TRANSIT, _ACCOUNT)}),
+    RETURN: frozenset((debit, credit) for debit in (_TRANSIT, _EXTERNAL) for credit in (_ACCOUNT, _SUSPENSE)),
+    GIVE_BACK: frozenset({(_SUSPENSE, _ACCOUNT)}),
+}
+"""Kinds of account that each step debits and credits, independent of the writers' table."""
+
+OF_PAYOUT = keys.payout("")["pk"]
+VERDICTS = frozenset({"paid", "not-paid", "ask", "give-back", "close"})
+OF_RETURN = "#RETURN"
+_DECIDED = ("case", "digest", "verdict", "reason", "by")
+DECIDED = (*_DECIDED, "approved_by", "approved_at")
+
+
+def check_sides(step: str, debit: str, credit: str, side: str, currency: str) -> None:
+    """Require the sides of a payout's entry, which is the customer's if the customer is a side."""
+    moved = _kind(debit, currency), _kind(credit, currency)
+    if moved not in MOVED[step] or side != ("debit" if moved[0] == _ACCOUNT else "credit"):
+        raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
+
+
+def entry(row: Row, told: EntryFacts) -> PayoutEntryFacts:
+    """All of a payout's entry that `told` has a part of."""
+    if (told.step == RESERVE) != ("paid_to" in row):
+        raise MalformedRow("only a reservation names the bank account, as paid_to")
+    paid_to = _sha256(row, "paid_to") if told.step == RESERVE else None
+    of = (told.amount, told.currency, values.text(row, "request_hash"), paid_to)
+    return PayoutEntryFacts(told.key, told.step, told.posted_at, row["debit"], row["credit"], *of)
+
+
+def is_payout(row: Row) -> bool:
+    return bool(row["sk"] == keys.payout("")["sk"])
+
+
+def key_of(name: str) -> str:
+    """The key in the name of a payout's debit or return, as a match has it."""
+    return name.removeprefix(OF_PAYOUT).removesuffix(OF_RETURN)
+
+
+def payout(row: Row) -> PayoutFacts:
+    key = keys.subject(row)[1]
+    account, currency, destination, request_hash, iban, holder, status, *_ = _PAYOUT(row)
+    if row["pk"] != keys.payout(key)["pk"] or row["sk"] != keys.payout(key)["sk"]:
+        raise MalformedRow(_WRONG_KEY)
+    values.instants(row, _INSTANTS)
+    paid, ended, back_at, back_to, asked, debit_line, return_line = values.optionals(row, _OPTIONAL)
+    values.optionals(row, _TEXTS)
+    in_suspense = values.count(row, "in_suspense", 1) if "in_suspense" in row else 0
+    values.count(row, "sequence", 1)
+    values.count(row, "attempts")
+    for name in ("sent_sha256", "debit_line", "return_line"):
+        if name in row:
+            _sha256(row, name)
+    return PayoutFacts(
+        *(key, status, account, values.count(row, "amount", 1), currency, destination, request_hash),
+        *(_paid_to(destination, iban, holder), row["reserved_at"], paid, ended, back_at, back_to, asked),
+        in_suspense=in_suspense,
+        debit_line=debit_line,
+        return_line=return_line,
+        cases=values.count(row, "cases"),
+        decided=_decided(row),
+    )
+
+
+def paid_to(facts: PayoutFacts) -> PaidToFacts:
+    return PaidToFacts(facts.destination, facts.key, facts.account, facts.paid_to, facts.reserved_at)
+
+
+def reference(row: Row) -> PayoutReferenceFacts:
+    key, name = values.text(row, "key"), keys.subject(row)[1]
+    if row["sk"] != keys.payout_reference("")["sk"]:
+        raise MalformedRow(_WRONG_KEY)
+    if not KEY.fullmatch(key) or reference_of(key) != name:
+        raise MalformedRow("its key is not that of its payout's reference")
+    _check_unlisted(row)
+    return PayoutReferenceFacts(key)
+
+
+def reference_of(key: str) -> str:
+    """The reference of a payout at the bank: 160 bits of its key's digest."""
+    return base64.b32encode(hashlib.sha256(f"payout:{key}".encode()).digest()).decode()[:32]
+
+
+def day(row: Row) -> ReservedFacts:
+    account, day = keys.subject(row)[1], row["sk"]
+    if not (ACCOUNT.fullmatch(account) and values.is_instant(f"{day}T00:00:00.000Z")):
+        raise MalformedRow("its key is not that of an account and day")
+    _check_unlisted(row)
+    return ReservedFacts(account, day, -values.count(row, "reserved", 1))
+
+
+def reserved(moved: PayoutEntryFacts) -> ReservedFacts | None:
+    if moved.step != RESERVE:
+        return None
+    return ReservedFacts(moved.debit, moved.posted_at[:DAY], moved.amount)
+
+
+def case(row: Row) -> PayoutCaseFacts:
+    """A verdict: proposed by one person, or approved by another."""
+    key, (digest, verdict, reason, by, posted_at) = keys.subject(row)[1], _CASE(row)
+    number = int(row["sk"][:_CASE_DIGITS]) if _CASE_KEY.match(row["sk"]) else 0
+    is_approved = row["sk"] == keys.payout_approved(key, number, digest)["sk"]
+    if not is_approved and row["sk"] != keys.payout_proposed(key, number, digest, verdict)["sk"]:
+        raise MalformedRow("its key is not that of its case, digest and verdict")
+    if not (number and KEY.fullmatch(key) and values.is_instant(posted_at) and verdict in VERDICTS):
+        raise MalformedRow("key, case, verdict and posted_at are none of a decision")
+    _sha256(row, "digest")
+    _check_unlisted(row)
+    account = values.optional(row, "account")
+    if account is not None and not (verdict == "give-back" and ACCOUNT.fullmatch(account)):
+        raise MalformedRow("account is none that gets the money back")
+    content = [str(number), digest, verdict, reason, by, account or ""]
+    proposal, approval = values.digest(*content), None
+    if is_approved:
+        approval = values.digest(*content, _approver(row, by), posted_at)
+        values.text(row, "approved_reason")
+    elif "approved_by" in row:
+        raise MalformedRow("is proposed, but approved_by is there")
+    return PayoutCaseFacts(key, number, verdict, account, proposal, approval)
+
+
+def destination(row: Row) -> DestinationFacts | ConfirmedFacts:
+    name = keys.subject(row)[1]
+    if not DESTINATION.fullmatch(name):
+        raise MalformedRow("its key is no destination's")
+    _check_unlisted(row)
+    if row["sk"] == keys.destination_confirmed(name)["sk"]:
+        iban, holder, by = _CONFIRMED(row)
+        _check_bank_account(iban, holder)
+        confirmed_by, payable_from = _person(by), values.instant(row, "payable_from")
+        return ConfirmedFacts(name, _paid_to(name, iban, holder), confirmed_by, payable_from)
+    if row["sk"] != keys.destination(name)["sk"]:
+        raise MalformedRow(_WRONG_KEY)
+    return _added(row, name)
+
+
+def _added(row: Row, name: str) -> DestinationFacts:
+    account, iban, holder, by, _ = _DESTINATION(row)
+    _check_bank_account(iban, holder)
+    if not ACCOUNT.fullmatch(account):
+        raise MalformedRow("account is no account's id")
+    values.instant(row, "added_at")
+    values.instants(row, ("frozen_at",))
+    if ("frozen_at" in row) != bool(values.optional(row, "frozen_by")):
+        raise MalformedRow("frozen_at and frozen_by are not there together")
+    last = values.optional(row, "last_payout")
+    return DestinationFacts(
+        name, account, _paid_to(name, iban, holder), _person(by), row.get("frozen_at"), last
+    )
+
+
+def listed_line(row: Row) -> PayoutLineFacts:
+    """A line on the payouts' list: to book, refused, or taken off."""
+    line, booked, refused = keys.subject(row)[1], values.text(row, "booked"), values.optional(row, "refused")
+    if row["sk"] != keys.payout_line("")["sk"] or not _DIGEST.fullmatch(line):
+        raise MalformedRow(_WRONG_KEY)
+    if not values.is_instant(f"{booked}T00:00:00.000Z"):
+        raise MalformedRow("booked is no day")
+    place = {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row}
+    listed = keys.payout_lines_index(booked, is_refused=refused is not None)
+    if place != listed and (place or refused is not None):
+        raise MalformedRow("is not listed among the lines to book, or refused")
+    return PayoutLineFacts(line, booked, int(bool(place)))
+
+
+def bank_line(row: Row) -> BankLineFacts | None:
+    """A bank's line that a payout may have; None for any other."""
+    names = values.optional(row, "references", set) or set()
+    if not all(isinstance(one, str) for one in names):
+        raise MalformedRow("references is no set of texts")
+    found = sorted({one.upper() for one in names if _REFERENCE.fullmatch(one.upper())})
+    if not found:
+        return None
+    of = (row["currency"], values.count(row, "amount", 1), row["side"], row["booked"])
+    return BankLineFacts(keys.subject(row)[1], *of, " ".join(found))
+
+
+def _kind(account: str, currency: str) -> str | None:
+    if accounts.is_customer(account):
+        return _ACCOUNT
+    internal = {
+        accounts.transit(currency): _TRANSIT,
+        accounts.external(currency): _EXTERNAL,
+        accounts.suspense(currency): _SUSPENSE,
+    }
+    return internal.get(account)
+
+
+def _paid_to(name: str, iban: str, holder: str) -> str:
+    return hash_of({"destination": name, "iban": iban, "holder": holder})
+
+
+def _decided(row: Row) -> str | None:
+    names = (
+        DECIDED if "account" not in (values.optional(row, "decided", dict) or {}) else (*DECIDED, "account")
+    )
+    found = values.record(row, "decided", names)
+    if found is None:
+        return None
+    content = (*(found[name] for name in _DECIDED), found.get("account", ""))
+    return values.digest(*content, _approver(found, found["by"]), found["approved_at"])
+
+
+def _approver(row: Row, proposer: str) -> str:
+    by = values.text(row, "approved_by")
+    if not (by and proposer) or person_of(by) == person_of(proposer):
+        raise MalformedRow("approved_by is not another person")
+    return by
+
+
+def _person(by: str) -> str:
+    if not by:
+        raise MalformedRow("names no person")
+    return values.digest(person_of(by))
+
+
+def _check_bank_account(iban: str, holder: str) -> None:
+    if not _IBAN.fullmatch(iban) or not holder.strip():
+        raise MalformedRow("iban and holder are none of a bank account")
+
+
+def _check_unlisted(row: Row) -> None:
+    if not row.keys().isdisjoint(("gsi1pk", "gsi1sk")):
+        raise MalformedRow("is listed in the index")
+
+
+def _sha256(row: Row, name: str) -> str:
+    found = values.text(row, name)
+    if not _DIGEST.fullmatch(found):
+        raise MalformedRow(f"{name} is no SHA-256")
+    return found
+
+
+DAY = len("2026-11-29")
+DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_WRONG_KEY = "no row of its kind has such a key"
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
+_REFERENCE = re.compile(r"[A-Z2-7]{32}", re.ASCII)
+_CASE_DIGITS = 6
+_CASE_KEY = re.compile(r"[0-9]{6}#", re.ASCII)
+_PAYOUT = values.texts(
+    *("account", "currency", "destination", "request_hash", "iban", "holder", "status"),
+    *("reference", "reserved_at"),
+)
+_INSTANTS = (
+    *("reserved_at", "first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at"),
+    *("given_back_at", "gsi1sk"),
+)
+_OPTIONAL = (
+    *("paid_at", "ended_at", "given_back_at", "given_back_to"),
+    *("asked_from", "debit_line", "return_line"),
+)
+_TEXTS = ("said", "detail", "trouble", "gsi1pk")
+_CASE = values.texts("digest", "verdict", "reason", "by", "posted_at")
+_DESTINATION = values.texts("account", "iban", "holder", "added_by", "reason")
+_CONFIRMED = values.texts("iban", "holder", "confirmed_by")

@@ -1,0 +1,186 @@
+"""The bank's webhook brings a look forward. Anybody may call it, so it proves and moves nothing."""
+
+import base64
+import hmac
+import io
+import json
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.core.model.errors import StoreUnavailable
+from settlement.payouts import hints
+from settlement.payouts.payout import reference_of
+from settlement.payouts.port import Unknown
+from tests.handlers.payouts.conftest import KEY, REFERENCE, Desk
+from tests.world.environment import NOW
+from tests.world.functions import Context
+from tests.world.services import PREVIOUS, SECRET, THIRD, Caller, past, throttled
+
+EVENT = {"reference": REFERENCE, "status": "paid"}
+HEARD = (200, {"reference": REFERENCE, "status": "UNKNOWN"})
+
+
+@pytest.fixture
+def waiting(desk: Desk) -> Desk:
+    """A payout in doubt for an hour, whose next look is far away."""
+    desk.reserve()
+    desk.bank.answer = desk.bank.found = Unknown("500")
+    desk.look()
+    desk.alter(gsi1sk="2026-11-21T00:00:00.000Z")
+    desk.calls.counted()
+    return desk
+
+
+def test_an_event_brings_the_next_look_forward_and_moves_nothing(waiting: Desk) -> None:
+    before = waiting.state()
+
+    assert waiting.hear(EVENT) == HEARD
+
+    after = waiting.state()
+    assert after.listed_at == "2026-11-20T12:00:05.123Z"
+    assert (after.status, after.said, after.sequence) == (before.status, None, before.sequence)
+    assert (waiting.bank.sent, waiting.bank.asked) == ([KEY], [])
+
+
+def test_an_event_that_comes_again_writes_nothing(waiting: Desk) -> None:
+    waiting.hear(EVENT)
+    waiting.calls.later()
+
+    with waiting.calls.writes_nothing():
+        assert waiting.hear(EVENT, Caller(at=past(seconds=7), id="evt_2")) == HEARD
+
+
+def test_two_events_at_once_bring_one_look(waiting: Desk) -> None:
+    store = _dependencies.store
+    waiting.calls.meanwhile(store, "transact", lambda: hints.bring_forward(store, REFERENCE, NOW))
+
+    assert waiting.hear(EVENT) == HEARD
+
+    assert waiting.state().listed_at == "2026-11-20T12:00:05.123Z"
+
+
+def test_the_bank_may_fold_the_references_letters(waiting: Desk) -> None:
+    assert waiting.hear(EVENT | {"reference": REFERENCE.lower()})[0] == 200
+
+    assert waiting.state().listed_at == "2026-11-20T12:00:05.123Z"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ({"reference": reference_of("nobody")}, 404, "PayoutNotFound"),
+        ({"reference": "A" * 10_000}, 404, "PayoutNotFound"),
+        ({"reference": f" {REFERENCE}"}, 404, "PayoutNotFound"),
+        ({"reference": KEY}, 404, "PayoutNotFound"),
+        ({"reference": "\ud800"}, 404, "PayoutNotFound"),
+        ({"reference": ""}, 400, "InvalidRequest"),
+        ({"reference": [REFERENCE]}, 400, "InvalidRequest"),
+        ([REFERENCE], 400, "InvalidRequest"),
+        ("{", 400, "InvalidRequest"),
+        ("x" * 30_000, 400, "InvalidRequest"),
+        (f'{{"reference": "{REFERENCE}", "reference": "{REFERENCE}"}}', 400, "InvalidRequest"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_an_event_about_no_payout_is_refused(waiting: Desk, body: Any, status: int, error: str) -> None:
+    with waiting.calls.writes_nothing():
+        answer = waiting.hear(body)
+
+    assert (answer[0], answer[1]["error"]) == (status, error)
+    assert len(answer[1]["message"]) < 200
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'{"reference": "\xff"}', b"\xef\xbb\xbf{}", b""])
+def test_a_signed_body_that_is_no_text_is_refused(waiting: Desk, body: bytes) -> None:
+    event = Caller()({})
+    named = f"evt_1.{event['headers']['webhook-timestamp']}.".encode()
+    digest = hmac.digest(base64.b64decode(SECRET.removeprefix("whsec_")), named + body, "sha256")
+    event["headers"]["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+    event |= {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+
+    answer = waiting.calls.handlers["BankEvents"](event, Context())
+
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]) == (400, "InvalidRequest")
+
+
+@pytest.mark.parametrize(
+    ("caller", "status"),
+    [
+        (Caller(), 200),
+        (Caller(secret=PREVIOUS), 200),
+        (Caller(secret=THIRD), 401),
+        (Caller(at=past(minutes=-4, seconds=-59)), 200),
+        (Caller(at=past(minutes=4)), 200),
+        (Caller(at=past(minutes=-6)), 401),
+        (Caller(at=past(minutes=6)), 401),
+    ],
+    ids=["current", "previous", "stolen", "slow clock", "fast clock", "old", "of the future"],
+)
+def test_only_the_banks_secrets_sign_and_only_for_minutes(waiting: Desk, caller: Caller, status: int) -> None:
+    assert waiting.hear(EVENT, caller)[0] == status
+
+
+def test_the_previous_secret_ends_at_its_time(waiting: Desk) -> None:
+    waiting.calls.secrets.content |= {"previous_until": "2026-11-20T12:00:00Z"}
+
+    assert waiting.hear(EVENT, Caller(secret=PREVIOUS))[0] == 401
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_a_call_without_a_header_reads_no_secret(waiting: Desk, name: str) -> None:
+    def without(headers: dict[str, str]) -> dict[str, str]:
+        return {one: headers[one] for one in headers if one != name}
+
+    assert waiting.hear(EVENT, change=without)[0] == 401
+
+    assert waiting.calls.secrets.read == []
+
+
+@pytest.mark.parametrize("content", [throttled("GetSecretValue"), "canary", "[]", {"current": "short"}, {}])
+def test_an_unreadable_secret_is_the_banks_alarm_and_asks_for_a_repeat(
+    waiting: Desk, log: io.StringIO, content: Any
+) -> None:
+    waiting.calls.secrets.content = content
+
+    status, told = waiting.hear(EVENT)
+
+    assert (status, told["error"]) == (503, "StoreUnavailable")
+    assert waiting.calls.counted() == {"StepCalled": 1, "StoreUnavailable": 1, "BankSecretUnreadable": 1}
+    assert "canary" not in json.dumps(told)
+
+
+def test_an_event_of_a_damaged_row_asks_for_a_repeat(waiting: Desk) -> None:
+    waiting.alter(holder="")
+
+    assert waiting.hear(EVENT)[0] == 503
+
+
+def test_a_silent_table_asks_for_a_repeat(waiting: Desk) -> None:
+    with waiting.calls.fails("transact", StoreUnavailable("DynamoDB: dead")):
+        assert waiting.hear(EVENT)[0] == 503
+
+    assert waiting.hear(EVENT) == HEARD
+
+
+def test_an_event_that_comes_during_a_move_leaves_the_move(waiting: Desk) -> None:
+    waiting.calls.later(hours=1)
+    waiting.calls.meanwhile(
+        _dependencies.store, "transact", lambda: waiting.calls.functions.answers({"key": KEY})
+    )
+
+    status, told = waiting.hear(EVENT, Caller(at=past(hours=1)))
+
+    assert (status, told.get("status", told.get("error"))) in ((200, "UNKNOWN"), (409, "PayoutFenced"))
+    assert waiting.bank.sent == [KEY]
+
+
+def test_an_event_of_an_ended_payout_writes_nothing(desk: Desk) -> None:
+    desk.case()
+    with desk.calls.writes_nothing():
+        assert desk.hear(EVENT, Caller(at=past(days=4)))[1]["status"] == "LIMBO"
+    desk.decided()
+
+    with desk.calls.writes_nothing():
+        assert desk.hear(EVENT, Caller(at=past(days=4)))[1]["status"] == "REFUSED"

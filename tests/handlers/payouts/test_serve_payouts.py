@@ -1,0 +1,177 @@
+"""POST /payouts reserves once and starts the machine; the schedule makes up for a lost start."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from handlers import _dependencies
+from settlement.core.model.errors import StoreUnavailable
+from settlement.payouts.payout import Status
+from settlement.payouts.port import Accepted, Refused
+from tests.handlers.payouts.conftest import HOLDER, IBAN, KEY, REFERENCE, WIRE, Desk
+from tests.world.services import Died, throttled, unanswered
+
+STARTED = ("PayOut", KEY, {"key": KEY})
+
+
+def test_a_post_reserves_and_starts_the_machine_with_the_key(desk: Desk) -> None:
+    status, told = desk.post()
+
+    assert status == 202
+    assert {name: told[name] for name in WIRE} == WIRE
+    assert (told["status"], told["reference"], told["attempts"]) == ("RESERVED", REFERENCE, 0)
+    assert desk.starts.started == [STARTED]
+    assert desk.calls.counted() == {"StepCalled": 1, "PayoutReserved": 1}
+
+
+def test_a_repeated_post_is_a_replay_that_starts_again(desk: Desk) -> None:
+    first = desk.post()
+
+    with desk.calls.writes_nothing():
+        assert desk.post() == (200, first[1])
+
+    assert desk.starts.started == [STARTED, STARTED]
+
+
+@pytest.mark.parametrize("failing", [throttled("StartExecution"), unanswered()], ids=["throttled", "silent"])
+def test_a_lost_start_is_made_up_by_the_schedule(desk: Desk, failing: Exception) -> None:
+    desk.starts.failing = failing
+
+    assert desk.post()[0] == 202
+
+    assert desk.run()["looked"] == 1
+    assert desk.state().status is Status.ACCEPTED
+
+
+def test_a_call_killed_before_its_start_is_made_up_by_the_schedule(desk: Desk) -> None:
+    desk.starts.failing = Died()
+    with pytest.raises(Died):
+        desk.post()
+
+    desk.run()
+
+    assert (desk.bank.sent, desk.state().status) == ([KEY], Status.ACCEPTED)
+
+
+def test_a_taken_name_is_no_failure_of_the_post(desk: Desk) -> None:
+    """Step Functions keeps the name of an ended execution for 90 days."""
+    desk.starts.taken.add(KEY)
+
+    assert desk.post()[0] == 202
+    assert desk.post()[0] == 200
+
+
+def test_a_payout_that_has_left_its_reservation_starts_no_machine(desk: Desk) -> None:
+    desk.post()
+    desk.look()
+    desk.starts.started.clear()
+
+    assert desk.post()[1]["status"] == "ACCEPTED"
+    assert desk.starts.started == []
+
+
+def test_a_payout_that_persons_refused_unsent_starts_no_machine(desk: Desk) -> None:
+    desk.post()
+    desk.order("freeze-payee", {"id": "landlord"})
+    assert desk.look()["status"] == "LIMBO"
+    desk.decided()
+    desk.starts.started.clear()
+
+    assert desk.post()[1]["status"] == "REFUSED"
+    assert desk.starts.started == []
+
+
+def test_two_posts_at_once_reserve_once(desk: Desk) -> None:
+    desk.calls.meanwhile(_dependencies.store, "transact", desk.post)
+
+    assert desk.post()[0] == 200
+
+    assert desk.calls.account("alice")["available"] == 51_80
+
+
+def test_a_get_answers_as_the_post_without_a_write(desk: Desk) -> None:
+    told = desk.post()[1]
+
+    with desk.calls.writes_nothing():
+        assert desk.get() == (200, told)
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "error"),
+    [
+        ("payout-2026-999999", 404, "PayoutNotFound"),
+        ("short", 400, "InvalidRequest"),
+        ("k" * 65, 400, "InvalidRequest"),
+        ("payout-2026-00010\u0661", 400, "InvalidRequest"),
+        (None, 400, "InvalidRequest"),
+    ],
+)
+def test_a_get_of_nobodys_key_is_refused(desk: Desk, key: Any, status: int, error: str) -> None:
+    answer = desk.get(key)
+
+    assert (answer[0], answer[1]["error"]) == (status, error)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ("", 400, "InvalidRequest"),
+        ("[]", 400, "InvalidRequest"),
+        ('{"key": "a", "key": "b"}', 400, "InvalidRequest"),
+        ("{" + " " * 16_384 + "}", 400, "InvalidRequest"),
+        (WIRE | {"amount": "100.01"}, 422, "InsufficientFunds"),
+        (WIRE | {"amount": "5000.01"}, 422, "PayoutRefused"),
+        (WIRE | {"destination": "nobody"}, 422, "DestinationRefused"),
+    ],
+    ids=str,
+)
+def test_a_refused_post_leaves_nothing_and_starts_nothing(
+    desk: Desk, body: Any, status: int, error: str
+) -> None:
+    with desk.calls.writes_nothing():
+        answer = desk.post(body)
+
+    assert (answer[0], answer[1]["error"]) == (status, error)
+    assert desk.starts.started == []
+
+
+def test_other_content_under_the_key_answers_a_conflict(desk: Desk) -> None:
+    desk.post()
+
+    assert desk.post(WIRE | {"amount": "48.21"})[0] == 409
+
+
+def test_a_table_without_an_answer_may_be_asked_again(desk: Desk) -> None:
+    with desk.calls.fails("transact", StoreUnavailable("DynamoDB: dead"), after=True):
+        assert desk.post()[0] == 503
+
+    assert desk.post()[0] == 200
+    assert desk.calls.account("alice")["available"] == 51_80
+
+
+def test_a_damaged_row_is_said_to_be_damaged(desk: Desk) -> None:
+    desk.post()
+    desk.alter(amount=0)
+
+    assert desk.get()[1]["error"] == desk.post()[1]["error"] == "RowDamaged"
+
+
+@pytest.mark.parametrize("answer", [Accepted(), Refused("account_closed")], ids=str)
+def test_no_answer_shows_the_payees_bank_account(desk: Desk, answer: Accepted | Refused) -> None:
+    desk.bank.answer = answer
+    told = [desk.post(), desk.look(), desk.get()]
+    desk.alter(amount=0)
+    told += [desk.get(), desk.post()]
+
+    assert IBAN not in str(told)
+    assert HOLDER not in str(told)
+
+
+def test_a_currency_that_the_stage_dropped_answers_a_damaged_row(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.post()
+    monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, currencies={"USD": 2}))
+
+    assert desk.get()[0] == 503
