@@ -89,7 +89,7 @@ _OF_MOVES = (
     *("destination", "request_hash", "reserved_at"),
     *("status", "said", "said_at", "decided", "trouble", "cases", "in_suspense", "asked_from", "gsi1pk"),
     *("attempts", "first_sent_at", "sent_at", "sent_sha256", "paid_at", "ended_at"),
-    *("debit_line", "return_line"),
+    *("debit_line", "return_line", "detail", "given_back_at", "given_back_to"),
 )
 """Attributes of a payout that no event of the bank changes. Strangers call BankEvents."""
 

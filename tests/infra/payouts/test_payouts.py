@@ -122,7 +122,7 @@ def test_an_event_of_the_bank_may_change_only_the_next_look() -> None:
     stored = {name for state in STATES.values() for name in state.to_row()}
 
     assert stored - names - {*IMMUTABLE_ATTRIBUTES} == {"pk", "sk", "gsi1sk", "sequence"}
-    assert {*payout._OWN} - {"iban", "holder", "detail", "sequence"} <= names
+    assert {*payout._OWN} - {*BANK_ACCOUNT, "sequence"} <= names
 
 
 @each_stage_on_aws
@@ -157,7 +157,7 @@ def test_only_the_follower_gets_the_bank_and_its_token() -> None:
 
 def test_functions_that_prove_rows_have_all_keys_and_sign_with_one() -> None:
     """The last key of the text signs."""
-    for function in ("ReservePayout", "ServePayouts", "FollowPayouts"):
+    for function in ("ReservePayout", "ServePayouts", "FollowPayouts", "TakeOrder"):
         keys = IN_TURN[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
         assert [one.partition(":")[0] for one in keys] == ["1", "3", "2"]
     assert "ROW_KEYS" not in IN_TURN["BankEvents"]["Properties"]["Environment"]["Variables"]
@@ -179,8 +179,8 @@ def calls(role: str) -> set[tuple[str, str]]:
 
 
 def test_a_payouts_function_starts_and_calls_nothing_else() -> None:
-    assert calls("ServePayoutsRole") == {("states:StartExecution", "${PayOut}")}
-    assert "FOLLOW_PAYOUTS" in variables("ServePayouts")
+    assert calls("ServePayoutsRole") == {("lambda:InvokeFunction", "${FollowPayouts.Arn}")}
+    assert variables("ServePayouts")["FOLLOW_PAYOUTS"] == "${FollowPayouts.Arn}"
     for function in ("ReservePayout", "FollowPayouts", "BankEvents"):
         assert calls(f"{function}Role") == set()
 

@@ -146,7 +146,9 @@ class Life:
         self.line(Side(side), Dying)
 
     def rebook(self, side: str) -> None:
-        self.follower().book_listed(self.identity(Side(side)))
+        identity = self.identity(Side(side))
+        if self.town.store.read(keys.bank_line(identity)):
+            self.follower().book_listed(identity)
 
     def identity(self, side: Side) -> str:
         return ({"out": "6d", "in": "7e"}[side] + self.payout.reference.encode().hex())[:64]

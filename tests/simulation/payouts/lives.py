@@ -687,9 +687,9 @@ def recorded(line: BookedLine) -> Recorded:
 
 SCRIPTS: tuple[Script, ...] = (
     Script(name="pays", window=DAY),
-    Script(name="pays, no statement", window=DAY, statement=False),
+    Script(name="pays, no statement", window=DAY, statement=False, persons="ask first"),
     Script(name="pays, no keys"),
-    Script(name="pays, no keys, no statement", statement=False, persons="ask first"),
+    Script(name="pays, no keys, no statement", statement=False),
     Script(name="pays, no keys, no persons", persons="none"),
     Script(name="refuses", window=DAY, refuses=True),
     Script(name="refuses, no keys", refuses=True, statement=False),
