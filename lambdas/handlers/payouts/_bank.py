@@ -3,11 +3,8 @@
 import os
 import threading
 
-from botocore.config import Config
-
 from handlers import _dependencies
 from handlers.payouts import _payouts
-from settlement.aws import clients
 from settlement.core.ledger import keys
 from settlement.core.model.errors import KycUnavailable, StoreUnavailable
 from settlement.core.telemetry import count, gauge, logger
@@ -15,8 +12,8 @@ from settlement.http.circuit import State, Thresholds
 from settlement.http.exchange import Exchanger
 from settlement.http.shared_circuit import SharedCircuit, from_row
 from settlement.kyc import shared_secrets
+from settlement.payouts import bucket
 from settlement.payouts.guarded import CIRCUIT, Guarded
-from settlement.payouts.over_files import Debtor, OverFiles
 from settlement.payouts.over_http import OverHttp
 from settlement.payouts.port import Bank, Declared
 
@@ -25,19 +22,11 @@ SECRET_CACHE_SECONDS = 60
 
 _own = threading.local()
 
-_s3 = clients.LazyClient(
-    "s3", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
-)
-"""One try: a look has no time for more, and the next look makes up for it.
-
-Each of S3's addresses, eight at most, gets the time to connect: an exchange ends within 15 s.
-"""
-
 
 def bank() -> Bank:
     """Raises StoreUnavailable if the token is unreadable: nothing was sent then."""
     if files := _payouts.config().get("files"):
-        return OverFiles(_s3, files["bucket"], files["name"], Debtor(**files["debtor"]))
+        return bucket.over_files(files)
     token = _token()
     if not hasattr(_own, "bank"):
         _own.over_http = _over_http(token)

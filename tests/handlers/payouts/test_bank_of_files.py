@@ -11,6 +11,7 @@ from moto import mock_aws
 from handlers.payouts import _bank, _payouts
 from settlement.aws import clients
 from settlement.core.ledger import keys
+from settlement.payouts import bucket
 from settlement.payouts.over_files import PREFIX
 from settlement.payouts.payout import Status
 from settlement.payouts.policy import EXCHANGE_WITHIN
@@ -54,7 +55,7 @@ def filed(
     files = {"bucket": "files", "name": "a-bank", "debtor": DEBTOR}
     configure(json.dumps({"limits": _payouts.config()["limits"], "files": files}))
     monkeypatch.setattr(_bank, "bank", REAL_BANK)
-    monkeypatch.setattr(_bank, "_s3", found := S3(s3))
+    monkeypatch.setattr(bucket, "_client", found := S3(s3))
     desk.calls.secrets.content = "unreadable"
     return desk, found
 
@@ -126,8 +127,8 @@ def test_a_file_that_was_removed_is_never_written_again(filed: tuple[Desk, S3]) 
 
 
 def test_a_call_of_the_bucket_ends_within_an_exchange() -> None:
-    assert isinstance(_bank._s3, clients.LazyClient)
-    config = _bank._s3._config
+    assert isinstance(bucket._client, clients.LazyClient)
+    config = bucket._client._config
 
     longest = ADDRESSES_MAX * config.connect_timeout + config.read_timeout
     assert longest <= EXCHANGE_WITHIN.total_seconds()
