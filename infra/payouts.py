@@ -195,7 +195,7 @@ def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
     pager.level("PayoutCases", "PayoutCases", "Payouts wait for a decision of two persons.")
     pager.alarm(
         "PayoutLookLate",
-        pager.metric("PayoutLookLate", statistic="Maximum"),
+        pager.metric("PayoutLookLateSeconds", statistic="Maximum"),
         "Payouts are followed a quarter of an hour late, or not at all.",
         threshold=_LATE_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,
@@ -295,7 +295,7 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
         graphs={
             "payouts": {
                 "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
-                "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
+                "Payouts: looks late, in seconds": pager.levels("PayoutLookLateSeconds"),
                 "Bank: circuit, 1 while it is open; no answer, no secret, refused events": [
                     *pager.levels("BankCircuit"),
                     *pager.metrics("PayoutUnknown", "BankSecretUnreadable"),
