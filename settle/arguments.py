@@ -4,8 +4,8 @@ from settle.exit_codes import CommandFailed, Exit
 from settlement.core.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
-_WITHOUT_STATEMENT = ("escrow:", "external:")
-"""Internal accounts whose entries are in the other account's statement."""
+_WITHOUT_STATEMENT = ("escrow:", "external:", "transit:", "suspense:")
+"""Internal accounts with entries in the other account's statement."""
 
 
 def check_key(key: str) -> str:
@@ -24,7 +24,9 @@ def check_account(account: str) -> str:
     """Return the id. Raises CommandFailed for a malformed id, or for an account without a statement."""
     if account.startswith(_WITHOUT_STATEMENT):
         raise CommandFailed(
-            Exit.USAGE, "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"
+            Exit.USAGE,
+            "account: escrow is shown by `settle status KEY`, external, transit and suspense by"
+            " `settle reconcile`",
         )
     if not (ACCOUNT.fullmatch(account) or _INTERNAL_ACCOUNT.fullmatch(account)):
         raise CommandFailed(

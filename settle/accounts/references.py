@@ -7,11 +7,12 @@ from settlement.core.ledger.keys import Row
 from settlement.core.store import batch
 
 _OF_ORDERS = (OrderKind.DEPOSIT, OrderKind.WITHDRAW)
+_OF_PAYOUTS = "payout-"
 _DIGITS = 12
 
 
 def read(stack: Stack, entries: Sequence[Row]) -> list[str | None]:
-    """Return the reference of each entry's payment. A deposit or withdrawal has the bank's line instead.
+    """Return the reference of each entry's payment or payout. A deposit or withdrawal has the bank's line.
 
     None: the text is missing or the row unreadable. Entries expire; the rows read here never do.
     """
@@ -25,7 +26,10 @@ def _left_out(row: Row, reason: str) -> None:
 
 
 def _named(entry: Row) -> Row:
-    return keys.banked(entry["key"]) if entry["step"] in _OF_ORDERS else keys.settlement(entry["key"])
+    if entry["step"] in _OF_ORDERS:
+        return keys.banked(entry["key"])
+    of_payout = entry["step"].startswith(_OF_PAYOUTS)
+    return keys.payout(entry["key"]) if of_payout else keys.settlement(entry["key"])
 
 
 def _once(named: Sequence[Row]) -> Sequence[Row]:
@@ -35,7 +39,8 @@ def _once(named: Sequence[Row]) -> Sequence[Row]:
 def _told(row: Row | None) -> str | None:
     if row is None:
         return None
-    told = row.get("reference") if keys.is_settlement(row) else row.get("line")
+    is_line = row["sk"] == keys.banked("")["sk"]
+    told = row.get("line") if is_line else row.get("reference")
     if not isinstance(told, str):
         return None
-    return told if keys.is_settlement(row) else f"bank line {told[:_DIGITS]}"
+    return f"bank line {told[:_DIGITS]}" if is_line else told

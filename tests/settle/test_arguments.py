@@ -44,7 +44,9 @@ INTERNAL = ["fees:", "fees:eur", "fees:EU", "fees:POINTS_OF_OURS", "losses:EUR#1
 KEY_RULE = "key: must match ^[A-Za-z0-9_-]{16,64}$"
 ACCOUNT_RULE = "account: must match ^[A-Za-z0-9_.-]{1,64}$"
 OR_INTERNAL = ", or be fees:CURRENCY or losses:CURRENCY"
-ELSEWHERE = "account: escrow is shown by `settle status KEY`, external by `settle reconcile`"
+ELSEWHERE = (
+    "account: escrow is shown by `settle status KEY`, external, transit and suspense by `settle reconcile`"
+)
 NO_CONTROLS = "arguments: must have no control characters"
 
 
@@ -54,7 +56,11 @@ NO_CONTROLS = "arguments: must have no control characters"
         (OF_A_KEY[0], KEYS, KEY_RULE),
         *((words, KEYS[:1], KEY_RULE) for words in OF_A_KEY[1:]),
         (OF_AN_ACCOUNT[0], [*ACCOUNTS, *INTERNAL], ACCOUNT_RULE + OR_INTERNAL),
-        (OF_AN_ACCOUNT[0], ["escrow:order-2026-000101", "external:EUR"], ELSEWHERE),
+        (
+            OF_AN_ACCOUNT[0],
+            ["escrow:order-2026-000101", "external:EUR", "transit:EUR", "suspense:EUR"],
+            ELSEWHERE,
+        ),
         (OF_AN_ACCOUNT[1], [*ACCOUNTS, *INTERNAL, "fees:EUR"], ACCOUNT_RULE),
         (OF_A_KEY[0], CONTROLS, NO_CONTROLS),
         *((words, CONTROLS[:1], NO_CONTROLS) for words in OF_A_KEY[1:] + OF_AN_ACCOUNT),

@@ -11,6 +11,7 @@ from typing import Any
 
 from settlement.accounts.order import OrderKind
 from settlement.core.model.status import Step
+from settlement.proof.payout_rows import GIVE_BACK, RESERVE, RETURN
 from settlement.proof.sealed_spool import Told
 
 APART_SECONDS = 10
@@ -19,8 +20,9 @@ APART_SECONDS = 10
 _STOPPED_BY: Mapping[str, Collection[str]] = {
     Step.HOLD: (OrderKind.FREEZE, OrderKind.CLOSE),
     OrderKind.WITHDRAW: (OrderKind.FREEZE,),
+    **dict.fromkeys((RESERVE, RETURN, GIVE_BACK), (OrderKind.FREEZE, OrderKind.CLOSE)),
 }
-"""Debiting steps, and the orders that stop each."""
+"""Steps, and the orders that stop each. What a payout returns goes to suspense instead."""
 
 
 class Freezes:

@@ -141,6 +141,8 @@ EVIDENCE = keys.evidence(KEY, "verify")
     [
         (PAYMENT, {"kind": "SETTLEMENT", "key": KEY}),
         (keys.settlement("alice"), {"kind": "SETTLEMENT"}),
+        (keys.payout(KEY), {"kind": "PAYOUT", "key": KEY}),
+        (keys.payout_day("alice", "2026-11-20"), {"kind": "PAYOUT_DAY"}),
         (ALICE, {"kind": "ACCOUNT"}),
         (keys.entry("alice", CLAIMED_AT, KEY, "hold"), {"kind": "ENTRIES"}),
         (keys.entry(SHOP, CLAIMED_AT, KEY, "release"), {"kind": "ENTRIES"}),
@@ -151,7 +153,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
     ],
     ids=lambda one: one.get("pk"),
 )
-def test_a_log_line_names_only_the_rows_kind_and_settlement(
+def test_a_log_line_names_only_the_rows_kind_and_key(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
     """The names of all other rows may contain accounts."""

@@ -146,7 +146,9 @@ class Life:
         self.line(Side(side), Dying)
 
     def rebook(self, side: str) -> None:
-        self.follower().book_listed(self.identity(Side(side)))
+        identity = self.identity(Side(side))
+        if self.town.store.read(keys.bank_line(identity)):
+            self.follower().book_listed(identity)
 
     def identity(self, side: Side) -> str:
         return ({"out": "6d", "in": "7e"}[side] + self.payout.reference.encode().hex())[:64]
@@ -193,7 +195,7 @@ class Life:
 
     def approve(self, verdict: str) -> None:
         order = self.propose(verdict)
-        first = self.town.row(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
+        first = self.town.row(order.place)
         self.town.store.transact((decision.approve(self.state(), order, first, BEA, self.now()),))
 
     def decide(self, verdict: str) -> None:

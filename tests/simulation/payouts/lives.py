@@ -434,7 +434,7 @@ class Life:
         state, now = one.state(PAYOUT.key), one.now()
         try:
             if is_approval:
-                place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+                place = order.place
                 write = decision.approve(state, order, one.store.read(place), caller(person), now)
             else:
                 write = decision.propose(state, order, caller(person), now)
@@ -475,7 +475,7 @@ class Life:
         yield True, order(truth), "bea"
 
     def _is_proposed(self, order: Decision) -> bool:
-        place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+        place = order.place
         return (place["pk"], place["sk"]) in self.table.items
 
     def _truth(self, state: State) -> Verdict:
@@ -687,9 +687,9 @@ def recorded(line: BookedLine) -> Recorded:
 
 SCRIPTS: tuple[Script, ...] = (
     Script(name="pays", window=DAY),
-    Script(name="pays, no statement", window=DAY, statement=False),
+    Script(name="pays, no statement", window=DAY, statement=False, persons="ask first"),
     Script(name="pays, no keys"),
-    Script(name="pays, no keys, no statement", statement=False, persons="ask first"),
+    Script(name="pays, no keys, no statement", statement=False),
     Script(name="pays, no keys, no persons", persons="none"),
     Script(name="refuses", window=DAY, refuses=True),
     Script(name="refuses, no keys", refuses=True, statement=False),

@@ -261,7 +261,7 @@ BUGS = (
     ),
     Bug(
         "who asks for ten more days is asked again at once",
-        ("pays, no keys, no statement",),
+        ("pays, no statement",),
         ((follow, "if verdict is Verdict.ASK else {}", "if not verdict else {}"),),
     ),
     Bug(

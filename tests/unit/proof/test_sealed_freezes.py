@@ -40,8 +40,14 @@ def told(row: Row, kind: str) -> list[str]:
         (entry(), "close"),
         (entry("withdraw"), "freeze"),
         (entry(account="merchant.shop"), "freeze"),
+        (entry("payout-reserve"), "freeze"),
+        (entry("payout-return"), "close"),
+        (entry("payout-give-back"), "freeze"),
     ],
-    ids=["hold, frozen", "hold, closed", "withdrawal, frozen", "hold by a merchant"],
+    ids=[
+        *("hold, frozen", "hold, closed", "withdrawal, frozen", "hold by a merchant"),
+        *("payout, frozen", "return, closed", "give-back, frozen"),
+    ],
 )
 @pytest.mark.parametrize(("seconds", "is_named"), [(9, False), (10, True), (1_000, True)])
 def test_a_debit_after_a_freeze_or_close_order_is_named(
@@ -57,11 +63,11 @@ def test_a_debit_after_a_freeze_or_close_order_is_named(
 @pytest.mark.parametrize(
     "row",
     [
-        *(entry(step) for step in ("deposit", "compensate:hold", "release")),
+        *(entry(step) for step in ("deposit", "compensate:hold", "release", "payout-refuse")),
         entry(account="bob"),
         entry("withdraw", account="closed"),
     ],
-    ids=["deposit", "void", "release", "of another account", "withdrawal, closed"],
+    ids=["deposit", "void", "release", "refused payout", "of another account", "withdrawal, closed"],
 )
 def test_lawful_entries_of_frozen_or_closed_accounts_are_not_named(row: Row) -> None:
     assert faults((0, order("freeze")), (0, order("close", account="closed")), (1_000, row)) == []
