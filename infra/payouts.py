@@ -34,7 +34,7 @@ CIRCUIT = "CIRCUIT"
 _RESERVING = {
     "GetItem": (PAYOUT, DESTINATION),
     "Put": (PAYOUT, REFERENCE, ENTRIES),
-    "Update": (DESTINATION, DAY, ACCOUNT),
+    "Update": (DAY, ACCOUNT),
 }
 
 OPTIONAL = {

@@ -335,7 +335,7 @@ def test_an_answer_that_is_cut_off_is_no_refusal(desk: Desk, monkeypatch: pytest
     assert desk.order("ask-payout", {"key": KEY})["not_yet"] == "ReadTimeoutError"
 
 
-def test_no_answer_to_a_slow_look_shows_the_payees_bank_account(desk: Desk) -> None:
+def test_no_slow_look_shows_the_payees_bank_account(desk: Desk) -> None:
     desk.reserve()
     desk.calls.functions.failing = unanswered()
 
