@@ -14,6 +14,7 @@ from constructs import Construct
 
 from .bank import BANK_LINE, Bank, BankSettings
 from .core import FAILED, Added, Core, Room, let_call
+from .events import Outcomes
 from .functions import HandlerFunction
 from .grants import ACCOUNT, ENTRIES, LONG_MEMORY_MB, Handler, allow
 from .http_api import SettlementsApi, api_of
@@ -27,6 +28,9 @@ from .table import DESTINATION, PAYOUT
 from .table import PAYOUT_CASE as CASE
 from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
+
+CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYOUT#"}]}}}}
+"""Stream records that `payouts/changes.py` turns into events."""
 
 REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
 CIRCUIT = "CIRCUIT"
@@ -280,6 +284,7 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
     functions = _new_functions(core, settings)
     part = Payouts(core, functions, settings)
     api, payer = _open(core, functions["ServePayouts"], settings)
+    core.needed(Outcomes).tell(CHANGES)
     _watch(core.pager, functions)
     pager = core.pager
     return Added(
