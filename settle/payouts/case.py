@@ -1,6 +1,6 @@
 """The open case of a payout: its verdicts, the proposals on record, and the next commands."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model import money
 from settlement.core.model.stored import MalformedRow, exponent_of, subject_of
-from settlement.core.store import batch
 from settlement.payouts.decision import AGAINST, Verdict, approved, texts_of, verdicts
 from settlement.payouts.payout import State, Status
 
@@ -58,25 +57,19 @@ def approval(stack: Stack, state: State, verdict: Verdict, account: str | None) 
 def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
     """Return what is on record about open cases, by the payout's key."""
     found = {state.key: OnRecord() for state in states}
-    by_key = {state.key: state for state in states}
 
     def put_aside(place: Row, reason: str) -> None:
         found[keys.subject(place)[1]].unreadable.append(f"{reason} ({place['sk']})")
 
-    places = [place for state in states for place in _places(state)]
-    for row in batch.read(stack.store, places, put_aside):
-        key = keys.subject(row)[1]
-        try:
-            _add(found[key], by_key[key], row)
-        except MalformedRow as malformed:
-            put_aside(row, str(malformed))
+    for state in states:
+        approval = keys.payout_approved(state.key, state.cases, state.digest)
+        first = approval["sk"].removesuffix("APPROVED")
+        for row in stack.store.entries(approval["pk"], first, f"{first}~", unreadable=put_aside):
+            try:
+                _add(found[state.key], state, row)
+            except MalformedRow as malformed:
+                put_aside(row, str(malformed))
     return found
-
-
-def _places(state: State) -> Iterator[Row]:
-    for verdict in verdicts(state):
-        yield keys.payout_proposed(state.key, state.cases, state.digest, verdict)
-    yield keys.payout_approved(state.key, state.cases, state.digest)
 
 
 def _add(found: OnRecord, state: State, row: Row) -> None:
@@ -85,11 +78,15 @@ def _add(found: OnRecord, state: State, row: Row) -> None:
         found.approved = kept | {"verdict": verdict.value}
         return
     told = texts_of(row)
-    verdict = Verdict(row["sk"].rpartition("#")[2])
-    if (told["verdict"], told["digest"]) != (verdict, state.digest):
+    of = (told["verdict"], told.get("account"))
+    place = keys.payout_proposed(state.key, state.cases, state.digest, *of)
+    if told["verdict"] not in list(Verdict) or (told["digest"], row["sk"]) != (state.digest, place["sk"]):
         raise MalformedRow(f"{subject_of(row)}: is no proposal about what is shown")
-    shown = ("by", "posted_at", "reason", "account")
-    found.proposed[verdict] = {name: told[name] for name in shown if name in told}
+    shown = ("by", "posted_at", "reason", "account", "contradicts")
+    one = {name: told[name] for name in shown if name in told}
+    earlier = found.proposed.get(Verdict(told["verdict"]))
+    if earlier is None or earlier["posted_at"] <= one["posted_at"]:
+        found.proposed[Verdict(told["verdict"])] = one
 
 
 def _choice(stack: Stack, state: State, verdict: Verdict, found: OnRecord) -> dict[str, Any]:

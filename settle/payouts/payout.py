@@ -47,7 +47,7 @@ def code_of(answer: Mapping[str, Any]) -> Exit:
 
 def shown(stack: Stack, state: State) -> dict[str, Any]:
     """What persons are shown of a payout, without its case."""
-    found = told.of_state(state, stack.config)
+    found = told.of_state(state, stack.config) | ({"decided": dict(state.decided)} if state.decided else {})
     listed = {"next_look": state.listed_at} if state.listed_at and state.trouble is None else {}
     return {
         **{name: value for name, value in found.items() if name != "case"},

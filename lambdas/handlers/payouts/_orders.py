@@ -97,7 +97,7 @@ def _approved_before(order: Decision) -> Row | None:
 def _approve(state: State, order: Decision, caller: Caller) -> Row:
     """A forged proposal would let one person decide alone. Raises MalformedRow."""
     store = _dependencies.store
-    first = store.read(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
+    first = store.read(order.place)
     if first is not None and not row_keys.is_proven(first):
         raise MalformedRow(f"{first['pk']}: a proposal has no valid signature")
     return store.put(decision.approve(state, order, first, caller, _dependencies.now()))

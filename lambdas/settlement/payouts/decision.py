@@ -20,6 +20,7 @@ from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
 from settlement.payouts.payout import CLOSE, State, Status, Word
+from settlement.payouts.port import Unknown
 
 _FIELDS = ("key", "case", "digest", "verdict", "reason")
 _OPTIONAL = ("contradicts", "account")
@@ -62,6 +63,11 @@ class Decision:
     contradicts: bool = False
     account: str | None = None
 
+    @property
+    def place(self) -> Row:
+        """Key of its proposal."""
+        return keys.payout_proposed(self.key, self.case, self.digest, self.verdict, self.account)
+
 
 def parse_decision(raw: object) -> Decision:
     """Raises InvalidRequest."""
@@ -91,7 +97,7 @@ def parse_decision(raw: object) -> Decision:
     )
 
 
-_KEPT = ("verdict", "digest", "reason", "by", "account")
+_KEPT = ("verdict", "digest", "reason", "by", "account", "contradicts")
 
 
 def verdicts(state: State) -> tuple[Verdict, ...]:
@@ -109,18 +115,24 @@ def verdicts(state: State) -> tuple[Verdict, ...]:
             return ()
 
 
+def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: object) -> bool:
+    """Whether money stays in transit while the bank is silent, unless both persons contradict it."""
+    return verdict is Verdict.NOT_PAID and isinstance(answer, Unknown) and "contradicts" not in decided
+
+
+def is_changed(verdict: Verdict, shown: Word | None, word: Word | None) -> bool:
+    """Whether the bank says something else than persons were shown, and does not confirm them."""
+    return word is not shown and (verdict, word) != (Verdict.NOT_PAID, Word.NEVER_SEEN)
+
+
 def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Write:
     """Raises ResolutionRefused."""
     _ensure_fits(state, order)
 
-    def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        if found.get("account") == order.account:
-            return AlreadyApplied(found)
-        return ResolutionRefused(f"account: {found.get('account')} is proposed already")
-
     row = {
-        **keys.payout_proposed(state.key, order.case, order.digest, order.verdict),
+        **order.place,
         **({} if order.account is None else {"account": order.account}),
+        **({"contradicts": "yes"} if order.contradicts else {}),
         "verdict": order.verdict.value,
         "digest": order.digest,
         "reason": order.reason,
@@ -128,7 +140,7 @@ def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Wri
         "posted_at": timestamp(now),
         **caller.proof,
     }
-    return put(row, on_failure=meaning)
+    return put(row, on_failure=AlreadyApplied)
 
 
 def approve(state: State, order: Decision, first: Row | None, caller: Caller, now: datetime) -> Write:
@@ -139,13 +151,13 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
     proposal = texts_of(first)
     if (proposal["verdict"], proposal["digest"]) != (order.verdict, order.digest):
         raise MalformedRow(f"{subject_of(first)}: is no proposal of this verdict")
-    if proposal.get("account") != order.account:
-        raise ResolutionRefused(f"account: {proposal.get('account')} is proposed")
+    if (proposal.get("account"), "contradicts" in proposal) != (order.account, order.contradicts):
+        raise ResolutionRefused("account, contradicts: must be as they were proposed")
     if person_of(proposal["by"]) == caller.person:
         raise ResolutionRefused("by: who proposed a verdict does not approve it")
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        if found.get("verdict") == order.verdict:
+        if (found.get("verdict"), found.get("account")) == (order.verdict, order.account):
             return AlreadyApplied(found)
         return ResolutionRefused(f"verdict: {found.get('verdict')} is approved already")
 
@@ -157,7 +169,7 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
         "posted_at": timestamp(now),
         **caller.proof,
     }
-    return put(row, on_failure=meaning)
+    return put(row, on_failure=AlreadyApplied)
 
 
 def approved(state: State, row: Row) -> tuple[Verdict, dict[str, str]]:
@@ -180,7 +192,7 @@ def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """The texts of a proposal or an approval. Raises MalformedRow."""
     row = sound(row)
     found = {name: row[name] for name in ("verdict", "digest", "reason", "by", "posted_at")}
-    found |= {"account": row["account"]} if "account" in row else {}
+    found |= {name: row[name] for name in ("account", "contradicts") if name in row}
     if not all(isinstance(text, str) for text in found.values()):
         raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(found))} must be texts")
     return found

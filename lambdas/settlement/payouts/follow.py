@@ -26,7 +26,7 @@ from settlement.payouts import decision, hints, lines, moves, policy, writes
 from settlement.payouts.decision import Verdict
 from settlement.payouts.destination import paid_to
 from settlement.payouts.moves import Move
-from settlement.payouts.payout import State, Status, Word
+from settlement.payouts.payout import State, Status, Word, reference_in
 from settlement.payouts.policy import Act
 from settlement.payouts.port import (
     Accepted,
@@ -94,7 +94,7 @@ class Follower:
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
-        names = sorted({one.upper() for one in recorded.references})
+        names = sorted({name for one in recorded.references if (name := reference_in(one))})
         found = {key for one in names if (key := hints.key_of(self.store, one)) is not None}
         if not found:
             return None
@@ -144,9 +144,12 @@ class Follower:
         if not self.is_proven(row):
             raise MalformedRow(f"{row['pk']}: an approval has no valid signature")
         verdict, decided = decision.approved(state, row)
-        if state.is_sent and verdict in decision.AGAINST:
-            heard = self._heard(state)
-            if (word := heard.get("said", state.said)) is not state.said:
+        if verdict in decision.AGAINST:
+            answer = self.bank.find(state)
+            if decision.must_wait(verdict, decided, answer):
+                return state
+            heard = self._words(state, answer)
+            if decision.is_changed(verdict, state.said, word := heard.get("said", state.said)):
                 trouble = f"the bank says {word} since two persons decided {verdict}"
                 return self._note(state, moves.counted(state, self.now(), trouble=trouble, **heard), "case")
         if move := _DECIDED.get((state.status, verdict)):
@@ -160,6 +163,10 @@ class Follower:
     # Looks
 
     def _send(self, state: State) -> State:
+        """Send, unless the bank knows the payout: a table that was restored may have forgotten its send."""
+        known = self.bank.find(state) if policy.may_be_known(state, self.now()) else NeverSeen()
+        if isinstance(known, Unknown):
+            return self._defer(state, detail=known.reason)
         try:
             body = self.bank.request(state)
         except NotSendable as held:
@@ -171,6 +178,8 @@ class Follower:
             sending = self._move(state, Move.SEND, sent_sha256=digest)
         except DestinationRefused:
             return self._unsent(state, FROZEN)
+        if isinstance(known, Found):
+            return self._move(sending, Move.DOUBT, **self._words(state, known))
         return self._submit(sending, body)
 
     def _submit(self, sending: State, body: bytes) -> State:
@@ -217,15 +226,15 @@ class Follower:
     def _ask(self, state: State) -> State:
         if state.status is Status.SENDING:
             state = self._move(state, Move.DOUBT)
-        said = self._heard(state)
+        said = self._words(state, self.bank.find(state))
         if step := moves.HEARD.get((state.status, said.get("said", Word.UNKNOWN))):
             return self._move(state, step, **said)
         if policy.is_asked_out(state, self.now()):
             return self._move(state, Move.STICK, trouble=NO_ANSWER, **said)
         return self._defer(state, **said)
 
-    def _heard(self, state: State) -> dict[str, Any]:
-        match self.bank.find(state):
+    def _words(self, state: State, answer: Found | NeverSeen | Unknown) -> dict[str, Any]:
+        match answer:
             case Found(Word.REFUSED, reason) if reason not in self.bank.declared.refusals:
                 return {"detail": f"the bank refuses for an undeclared reason: {reason}"}
             case Found(word, reason):
@@ -247,6 +256,8 @@ class Follower:
     def _debit(self, state: State, line: BankLine) -> State:
         if state.debit_line is not None:
             raise LineRefused(f"line: a second debit of {state.key}")
+        if line.returns:
+            raise LineRefused(f"line: a debit that names {state.key}, but is itself a return")
         match state.status:
             case Status.REFUSED:
                 raise LineRefused(f"line: a debit of {state.key}, which was refused")
@@ -307,7 +318,7 @@ class Follower:
         try:
             self._commit(writes.move(state, after, step, now, line=line))
         except _NOT_TAKEN:
-            if step is Move.GIVE_BACK:
+            if step is not Move.RETURN:
                 raise
             after = moves.after(state, step, now, trouble=SUSPENSE, in_suspense=1, **noted)
             self._commit(writes.move(state, after, step, now, to_suspense=True, line=line))

@@ -9,7 +9,7 @@ from settlement.core.model.errors import PayoutNotFound
 from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.payouts import moves, writes
-from settlement.payouts.payout import REFERENCE, State, Status, reference_of
+from settlement.payouts.payout import REFERENCE, State, Status, reference_in, reference_of
 
 
 def key_of(store: Store, reference: str) -> str | None:
@@ -36,7 +36,7 @@ def bring_forward(store: Store, reference: str, now: datetime) -> State:
 
     Raises PayoutNotFound, PayoutFenced, MalformedRow.
     """
-    key = key_of(store, reference.upper())
+    key = key_of(store, reference_in(reference) or "")
     if key is None:
         raise PayoutNotFound("event: no payout has the reference that it names")
     state = state_of(store, key)

@@ -4,7 +4,6 @@ A statement's reader lists each such line together with the line itself. FollowP
 off the list. A refused line stays listed, with the reason, until it is booked otherwise.
 """
 
-import re
 from typing import Any
 
 from settlement.bank.matching import Recorded
@@ -12,14 +11,12 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.conditions import EXISTS
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write, placeholders, put, update
-from settlement.payouts.payout import REFERENCE
-
-_NAMED = re.compile(REFERENCE.pattern, re.ASCII | re.IGNORECASE)
+from settlement.payouts.payout import reference_in
 
 
 def listed(recorded: Recorded) -> Write | None:
     """List a line if a reference has the form of a payout's."""
-    if not any(map(_NAMED.fullmatch, recorded.references)):
+    if not any(map(reference_in, recorded.references)):
         return None
     line = recorded.line
     row = {**keys.payout_line(line.identity), **keys.payout_lines_index(line.booked), "booked": line.booked}

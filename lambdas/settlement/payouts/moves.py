@@ -61,7 +61,7 @@ RULES: Mapping[Move, Rule] = {
     ),
     Move.RETURN: Rule(
         Status.RETURNED,
-        {Status.ACCEPTED: _BACK, Status.PAID: _RETURNED, Status.CONFIRMED: _RETURNED},
+        {Status.PAID: _RETURNED, Status.CONFIRMED: _RETURNED},
     ),
     Move.STICK: Rule(Status.LIMBO, dict.fromkeys((Status.RESERVED, Status.UNKNOWN, Status.ACCEPTED))),
     Move.ASK: Rule(Status.UNKNOWN, dict.fromkeys((Status.LIMBO,))),
@@ -75,7 +75,7 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
     (Status.UNKNOWN, Word.RETURNED): Move.ACCEPT,  # it has left: the next look returns it
     (Status.ACCEPTED, Word.PAID): Move.PAY,
     (Status.ACCEPTED, Word.REFUSED): Move.REFUSE,
-    (Status.ACCEPTED, Word.RETURNED): Move.RETURN,
+    (Status.ACCEPTED, Word.RETURNED): Move.PAY,  # it has left: the next look returns it
     (Status.PAID, Word.REFUSED): Move.RETURN,  # Stripe: paid may become failed
     (Status.PAID, Word.RETURNED): Move.RETURN,
 }

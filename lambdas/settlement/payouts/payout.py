@@ -29,6 +29,7 @@ HOLDER_LENGTH_MAX = 70
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 REFERENCE = re.compile(rf"[A-Z2-7]{{{REFERENCE_LENGTH}}}", re.ASCII)
+_NAMED = re.compile(REFERENCE.pattern, re.ASCII | re.IGNORECASE)
 
 _REQUEST = ("account", "amount", "currency", "destination")
 
@@ -54,6 +55,11 @@ class Word(StrEnum):
     RETURNED = "returned"
     NEVER_SEEN = "never seen"
     UNKNOWN = "unknown"
+
+
+def reference_in(text: str) -> str | None:
+    """A payout's reference in a bank's text, in any case; None for another text."""
+    return text.upper() if _NAMED.fullmatch(text) else None
 
 
 def reference_of(key: str) -> str:

@@ -31,6 +31,9 @@ WINDOW_MARGIN = timedelta(hours=3)
 ASKED_FOR = timedelta(days=3)
 """Over a weekend."""
 
+FRESH = timedelta(minutes=5)
+"""A payout that was reserved earlier may have been sent, if the table was restored from a backup."""
+
 RESERVED_FOR = timedelta(days=1)
 """Then a person hears of it."""
 
@@ -80,6 +83,11 @@ def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
     known_until = _at(state.first_sent_at) + timedelta(seconds=bank.window_seconds)
     asked_until = _at(state.asked_from or state.first_sent_at) + ASKED_FOR
     return now <= min(known_until, asked_until) - WINDOW_MARGIN
+
+
+def may_be_known(state: State, now: datetime) -> bool:
+    """Whether the bank may know a payout that this row says was never sent."""
+    return not state.is_sent and now > _at(state.reserved_at) + FRESH
 
 
 def may_submit(state: State, now: datetime) -> bool:

@@ -13,6 +13,9 @@ from settlement.payouts.payout import State, Status
 _TIMES = ("reserved_at", "first_sent_at", "sent_at", "said_at", "paid_at", "ended_at")
 _TEXTS = ("said", "detail", "trouble", "debit_line", "return_line")
 
+_DECIDED = ("case", "verdict")
+"""Of a decision. Its persons and their reasons are for people who read the row."""
+
 _UNDER_WAY = (Action.SAME_KEY, "The payout is under way: ask again with the same key.")
 _NEXT: Mapping[Status, tuple[Action, str]] = {
     **dict.fromkeys(Status, _UNDER_WAY),
@@ -58,5 +61,5 @@ def of_state(state: State, config: StageConfig) -> dict[str, Any]:
         "next": {"action": action.value, "reason": reason},
         **{name: value for name in (*_TIMES, *_TEXTS) if (value := getattr(state, name)) is not None},
         **(case if state.trouble else {}),
-        **({"decided": dict(state.decided)} if state.decided else {}),
+        **({"decided": {name: state.decided[name] for name in _DECIDED}} if state.decided else {}),
     }

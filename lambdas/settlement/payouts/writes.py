@@ -1,5 +1,6 @@
 """Writes of a payout. An update sets the difference of two states, fenced by `sequence`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -118,7 +119,8 @@ def move(
     """
     other = (after.decided or {}).get("account") if step is Move.GIVE_BACK else None
     moved = moves.transfer(before, step, to_suspense=to_suspense, account=other)
-    writes = [_change(before, after, fenced(before, after, step))]
+    stale = _STALE if step is Move.SEND else ()
+    writes = [_change(before, after, fenced(before, after, step), stale)]
     if step is Move.SEND:
         writes.append(_use(before.payout))
     if line:
@@ -168,10 +170,14 @@ def fenced(before: State, after: State, step: str) -> OnFailure:
     return meaning
 
 
-def _change(before: State, after: State, meaning: OnFailure) -> Write:
+_STALE = ("detail", "said", "said_at")
+"""Notes, which another caller may have written since the row was read: a send removes them."""
+
+
+def _change(before: State, after: State, meaning: OnFailure, stale: Iterable[str] = ()) -> Write:
     was, row = before.to_row(), after.to_row()
     changed = {name: value for name, value in row.items() if was.get(name) != value}
-    gone = sorted(was.keys() - row.keys())
+    gone = sorted({*was, *stale} - row.keys())
     assignments = ", ".join(f"{_ALIASES.get(name, name)} = :{name}" for name in changed)
     parts = [*([f"SET {assignments}"] if changed else ()), *([f"REMOVE {', '.join(gone)}"] if gone else ())]
     return update(

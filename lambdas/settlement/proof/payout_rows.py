@@ -135,13 +135,13 @@ def case(row: Row) -> PayoutCaseFacts:
     key, (digest, verdict, reason, by, posted_at) = keys.subject(row)[1], _CASE(row)
     number = int(row["sk"][:_CASE_DIGITS]) if _CASE_KEY.match(row["sk"]) else 0
     is_approved = row["sk"] == keys.payout_approved(key, number, digest)["sk"]
-    if not is_approved and row["sk"] != keys.payout_proposed(key, number, digest, verdict)["sk"]:
-        raise MalformedRow("its key is not that of its case, digest and verdict")
+    account = values.optional(row, "account")
+    if not is_approved and row["sk"] != keys.payout_proposed(key, number, digest, verdict, account)["sk"]:
+        raise MalformedRow("its key is not that of its case, digest, verdict and account")
     if not (number and KEY.fullmatch(key) and values.is_instant(posted_at) and verdict in VERDICTS):
         raise MalformedRow("key, case, verdict and posted_at are none of a decision")
     _sha256(row, "digest")
     _check_unlisted(row)
-    account = values.optional(row, "account")
     if account is not None and not (verdict == "give-back" and ACCOUNT.fullmatch(account)):
         raise MalformedRow("account is none that gets the money back")
     content = [str(number), digest, verdict, reason, by, account or ""]
@@ -203,7 +203,7 @@ def bank_line(row: Row) -> BankLineFacts | None:
     names = values.optional(row, "references", set) or set()
     if not all(isinstance(one, str) for one in names):
         raise MalformedRow("references is no set of texts")
-    found = sorted({one.upper() for one in names if _REFERENCE.fullmatch(one.upper())})
+    found = sorted({one.upper() for one in names if _NAMED.fullmatch(one)})
     if not found:
         return None
     of = (row["currency"], values.count(row, "amount", 1), row["side"], row["booked"])
@@ -271,7 +271,7 @@ DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _WRONG_KEY = "no row of its kind has such a key"
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
-_REFERENCE = re.compile(r"[A-Z2-7]{32}", re.ASCII)
+_NAMED = re.compile(r"[A-Z2-7]{32}", re.ASCII | re.IGNORECASE)
 _CASE_DIGITS = 6
 _CASE_KEY = re.compile(r"[0-9]{6}#", re.ASCII)
 _PAYOUT = values.texts(

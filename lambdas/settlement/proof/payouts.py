@@ -36,8 +36,7 @@ NO_ROW = "has entries, decisions, lines or a reference, but no sound row"
 def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
     """The entries that a payout's row tells.
 
-    A payout comes back from `external` if it was paid, else from `transit`; and to `suspense` if the account
-    did not take it.
+    A payout comes back from `external`, and to `suspense` if the account did not take it.
     """
     account, of = row.account, (row.amount, row.currency, row.request_hash)
     transit, external, suspense = (
@@ -45,7 +44,7 @@ def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
     )
     refused_at = row.ended_at if row.status == "REFUSED" else None
     returned_at = row.ended_at if row.status == "RETURNED" else None
-    returned = (external if row.paid_at else transit, account)
+    returned = (external, account)
     if row.in_suspense or row.given_back_at:
         returned = (returned[0], suspense)
     reserved = PayoutEntryFacts(row.key, RESERVE, row.reserved_at, account, transit, *of, row.paid_to)

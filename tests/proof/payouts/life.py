@@ -195,7 +195,7 @@ class Life:
 
     def approve(self, verdict: str) -> None:
         order = self.propose(verdict)
-        first = self.town.row(keys.payout_proposed(order.key, order.case, order.digest, order.verdict))
+        first = self.town.row(order.place)
         self.town.store.transact((decision.approve(self.state(), order, first, BEA, self.now()),))
 
     def decide(self, verdict: str) -> None:

@@ -435,7 +435,7 @@ class Life:
         state, now = one.state(PAYOUT.key), one.now()
         try:
             if is_approval:
-                place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+                place = order.place
                 write = decision.approve(state, order, one.store.read(place), caller(person), now)
             else:
                 write = decision.propose(state, order, caller(person), now)
@@ -476,7 +476,7 @@ class Life:
         yield True, order(truth), "bea"
 
     def _is_proposed(self, order: Decision) -> bool:
-        place = keys.payout_proposed(order.key, order.case, order.digest, order.verdict)
+        place = order.place
         return (place["pk"], place["sk"]) in self.table.items
 
     def _truth(self, state: State) -> Verdict:

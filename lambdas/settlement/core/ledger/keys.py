@@ -177,8 +177,10 @@ def destination_confirmed(name: str) -> Row:
     return {"pk": f"DESTINATION#{name}", "sk": "CONFIRMED"}
 
 
-def payout_proposed(key: str, case: int, digest: str, verdict: str) -> Row:
-    return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{verdict}"}
+def payout_proposed(key: str, case: int, digest: str, verdict: str, account: str | None = None) -> Row:
+    """A proposal for another account is another proposal."""
+    named = verdict if account is None else f"{verdict}#{account}"
+    return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{named}"}
 
 
 def payout_approved(key: str, case: int, digest: str) -> Row:
