@@ -149,7 +149,7 @@ class Walk:
             holder = f"Bank {case.behaviour} {number}"
             told = {"id": payee, "account": self.payer(number), "iban": IBAN, "holder": holder}
             order(operator, "add-payee", told | {"reason": "demo"})
-            order(approver, "confirm-payee", {"id": payee, "iban": IBAN})
+            order(approver, "confirm-payee", told)
 
     def start(self) -> None:
         for number in range(len(CASES)):

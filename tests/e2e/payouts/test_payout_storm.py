@@ -132,7 +132,7 @@ class Storm:
                 assert answer.status == 201, answer.data
                 told = {"id": payee, "account": account, "iban": IBAN, "holder": f"Bank {behaviour} x"}
                 order(operator, "add-payee", told | {"reason": "storm"})
-                order(approver, "confirm-payee", {"id": payee, "iban": IBAN})
+                order(approver, "confirm-payee", told)
 
     # The storm
 
