@@ -34,7 +34,8 @@ WIRE = {
 PAYOUT = Payout(key=KEY, account="alice", amount=48_20, currency="EUR", destination="landlord")
 ADA = "arn:aws:iam::123456789012:user/finance/ada"
 BEA = "arn:aws:sts::123456789012:assumed-role/Approver/bea"
-PAYEE = {"id": "landlord", "account": "alice", "iban": IBAN, "holder": HOLDER, "reason": "the rent"}
+CONFIRM = {"id": "landlord", "account": "alice", "iban": IBAN, "holder": HOLDER}
+PAYEE = {**CONFIRM, "reason": "the rent"}
 DECLARED = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset({"account_closed"}))
 
 
@@ -113,7 +114,7 @@ class Desk:
         """Two persons have named a payee two days ago."""
         self.calls.later(days=-2)
         self.order("add-payee", PAYEE | {"id": name})
-        self.order("confirm-payee", {"id": name, "iban": IBAN}, BEA)
+        self.order("confirm-payee", CONFIRM | {"id": name}, BEA)
         self.calls.later(days=0)
 
     def many(self, count: int) -> list[str]:

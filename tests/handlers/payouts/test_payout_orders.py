@@ -23,13 +23,12 @@ from settlement.payouts.payout import Word
 from settlement.payouts.port import Found
 from settlement.signing.signature import SIGNATURE
 from tests.handlers.accounts.test_take_account_order import FREEZE
-from tests.handlers.payouts.conftest import ADA, BEA, IBAN, KEY, PAYEE, Desk
+from tests.handlers.payouts.conftest import ADA, BEA, CONFIRM, HOLDER, IBAN, KEY, PAYEE, Desk
 from tests.world.services import throttled, unanswered
 
 ADA_AGAIN = "arn:aws:sts::123456789012:assumed-role/Approver/Ada"
 """The same person in another role's session. IAM compares names without case."""
 
-CONFIRM = {"id": "landlord", "iban": IBAN}
 DECISION = {"key": KEY, "case": 1, "digest": "0" * 64, "verdict": "ask", "reason": "a call"}
 BODIES: dict[str, dict[str, Any]] = {
     "add-payee": PAYEE,
@@ -105,14 +104,30 @@ def test_a_repeated_confirmation_does_not_begin_the_rest_anew(empty: Desk) -> No
     assert empty.order("confirm-payee", CONFIRM, BEA) == first
 
 
-@pytest.mark.parametrize("iban", ["GB82WEST12345698765432", None, [IBAN]], ids=str)
-def test_another_bank_account_than_the_added_one_is_not_confirmed(empty: Desk, iban: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("iban", one) for one in ("GB82WEST12345698765432", None, [IBAN])],
+        *[("account", one) for one in ("mallory", None, ["alice"])],
+        *[("holder", one) for one in ("Mallory", HOLDER.upper(), f"{HOLDER} ", "", None)],
+    ],
+    ids=str,
+)
+def test_what_the_second_person_knows_otherwise_is_not_confirmed(empty: Desk, name: str, value: Any) -> None:
     empty.order("add-payee", PAYEE)
 
-    with empty.calls.writes_nothing(), pytest.raises(DestinationRefused) as refused:
-        empty.order("confirm-payee", CONFIRM | {"iban": iban}, BEA)
+    with empty.calls.writes_nothing(), pytest.raises(DestinationRefused, match=f"^{name}: ") as refused:
+        empty.order("confirm-payee", CONFIRM | {name: value}, BEA)
 
-    assert IBAN not in str(refused.value)
+    assert all(known not in str(refused.value) for known in (IBAN, HOLDER, "alice"))
+
+
+@pytest.mark.parametrize("missing", ["account", "iban", "holder"])
+def test_a_confirmation_names_all_that_it_approves(empty: Desk, missing: str) -> None:
+    empty.order("add-payee", PAYEE)
+
+    with empty.calls.writes_nothing(), pytest.raises(InvalidRequest, match=missing):
+        empty.order("confirm-payee", {name: CONFIRM[name] for name in CONFIRM if name != missing}, BEA)
 
 
 def test_anybody_freezes_a_payee_for_good(desk: Desk) -> None:

@@ -3,12 +3,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from moto.events.models import EventPattern
 
 from infra import bank
 from infra.grants import MONEY_ATTRIBUTES
-from infra.payouts import OPTIONAL
+from infra.payouts import CHANGES, OPTIONAL
 from infra.table import BANK_ACCOUNT, DESTINATION, IMMUTABLE_ATTRIBUTES
 from infra.table import PAYOUT as PAYOUT_ROWS
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Write
 from settlement.payouts import lines, moves, payout, policy, writes
 from settlement.payouts.moves import Move
@@ -19,6 +22,7 @@ from tests.infra.writes import named
 from tests.unit.payouts.rows import LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
 from tests.unit.payouts.vectors import DEBIT
 from tests.world.environment import NOW
+from tests.world.stream import record
 
 IN_TURN = changed("dev", **ON, row_keys=3, signing_key=2)
 
@@ -212,3 +216,30 @@ def test_payers_pay_and_follow_payouts_and_readers_only_read_them() -> None:
     for kind in ("Viewer", "Operator", "Approver", "BreakGlass"):
         text = str(properties(f"People{kind}"))
         assert ("GET/payouts/*" in text, "POST/payouts" in text) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        (keys.payout("payout-2026-000101"), True),
+        (keys.payout_reference(PAYOUT.reference), False),
+        (keys.payout_day("alice", "2026-11-29"), False),
+        (keys.payout_line(LINE), False),
+        (keys.payout_approved("payout-2026-000101", 1, LINE), False),
+    ],
+)
+def test_only_a_payouts_own_row_becomes_an_event(row: Row, wanted: bool) -> None:
+    found = record(None, {name: {"S": text} for name, text in row.items()}, at=0)
+
+    assert EventPattern(None, CHANGES).matches_event(found) is wanted  # type: ignore[arg-type]
+
+
+def test_a_stage_that_pays_out_tells_its_payouts() -> None:
+    (mapping,) = (
+        one["Properties"]
+        for name, one in resources().items()
+        if one["Type"] == "AWS::Lambda::EventSourceMapping" and name.startswith("Outcomes")
+    )
+
+    assert json.loads(mapping["FilterCriteria"]["Filters"][-1]["Pattern"]) == CHANGES
+    assert len(mapping["FilterCriteria"]["Filters"]) <= 5, "Lambda's quota"

@@ -99,10 +99,10 @@ class Office:
 
     def add_payee(self, name: str = "flat-9", account: str = "alice") -> None:
         """Have Ada add a payee's bank account, and Grace confirm it."""
-        given = {"id": name, "account": account, "iban": IBAN, "holder": HOLDER, "reason": "the rent"}
+        given = {"id": name, "account": account, "iban": IBAN, "holder": HOLDER}
         for by, order, body in (
-            (ADA, "add-payee", given),
-            (GRACE, "confirm-payee", {"id": name, "iban": IBAN}),
+            (ADA, "add-payee", given | {"reason": "the rent"}),
+            (GRACE, "confirm-payee", given),
         ):
             self.desk.door.by = by
             assert self.desk.door.send(order, body).status == 200

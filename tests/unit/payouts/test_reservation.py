@@ -139,7 +139,12 @@ def confirmed_by_the_same_person(store: Store, table: MemoryDynamoDb) -> None:
 
 
 def of_another_account(store: Store, table: MemoryDynamoDb) -> None:
-    put(table, KEYS.signed({**ADDED, "account": "bob"}))
+    for row in (ADDED, CONFIRMED):
+        put(table, KEYS.signed({**row, "account": "bob"}))
+
+
+def confirmed_for_another_account(store: Store, table: MemoryDynamoDb) -> None:
+    put(table, KEYS.signed({**CONFIRMED, "account": "bob"}))
 
 
 def at_rest(store: Store, table: MemoryDynamoDb) -> None:
@@ -160,6 +165,7 @@ UNPAYABLE: dict[Callable[[Store, MemoryDynamoDb], None], tuple[type[Exception], 
     moved_from_another: (MalformedRow, "no valid signature"),
     confirmed_by_the_same_person: (MalformedRow, "one person added and confirmed"),
     of_another_account: (DestinationRefused, "another account"),
+    confirmed_for_another_account: (MalformedRow, "another bank account was confirmed"),
     at_rest: (DestinationRefused, "may be paid from"),
     malformed: (MalformedRow, "times must be in UTC"),
 }
