@@ -16,6 +16,7 @@ from constructs import Construct
 
 from .bank import BANK_LINE, Bank, BankSettings
 from .core import FAILED, Added, Core, Room, let_call
+from .events import Outcomes
 from .functions import HandlerFunction
 from .grants import ACCOUNT, ENTRIES, LONG_MEMORY_MB, Handler, allow
 from .http_api import SettlementsApi, api_of
@@ -30,13 +31,16 @@ from .table import PAYOUT_CASE as CASE
 from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
+CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYOUT#"}]}}}}
+"""Stream records that `payouts/changes.py` turns into events."""
+
 REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
 CIRCUIT = "CIRCUIT"
 
 _RESERVING = {
     "GetItem": (PAYOUT, DESTINATION),
     "Put": (PAYOUT, REFERENCE, ENTRIES),
-    "Update": (DESTINATION, DAY, ACCOUNT),
+    "Update": (DAY, ACCOUNT),
 }
 
 _FOLLOW = Handler(
@@ -301,7 +305,7 @@ def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
     pager.level("PayoutCases", "PayoutCases", "Payouts wait for a decision of two persons.")
     pager.alarm(
         "PayoutLookLate",
-        pager.metric("PayoutLookLate", statistic="Maximum"),
+        pager.metric("PayoutLookLateSeconds", statistic="Maximum"),
         "Payouts are followed a quarter of an hour late, or not at all.",
         threshold=_LATE_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,
@@ -374,6 +378,7 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
     functions = _new_functions(core, settings)
     part = Payouts(core, functions, settings)
     api, payer = _open(core, functions["ServePayouts"], settings)
+    core.needed(Outcomes).tell(CHANGES)
     _watch(core.pager, functions)
     pager = core.pager
     return Added(
@@ -387,7 +392,7 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
         graphs={
             "payouts": {
                 "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
-                "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
+                "Payouts: looks late, in seconds": pager.levels("PayoutLookLateSeconds"),
                 **part.way.graphs(pager),
                 "PayOut": [
                     part.machine.metric_started(),

@@ -16,16 +16,18 @@ def _checked(name: str) -> str:
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", callback=_checked, help="The payee's id.")]
+Account = Annotated[str, typer.Option(help="The customer's account that may pay to it.")]
 Iban = Annotated[str, typer.Option(help="The IBAN, with blanks or without.")]
+Holder = Annotated[str, typer.Option(help="The name of the bank account's holder.")]
 
 
 @app.command("add")
 def add(
     *,
     name: Id,
-    account: Annotated[str, typer.Option(help="The customer's account that may pay to it.")],
+    account: Account,
     iban: Iban,
-    holder: Annotated[str, typer.Option(help="The name of the bank account's holder.")],
+    holder: Holder,
     reason: Reason,
     stack: StackName = None,
     as_json: AsJson = False,
@@ -41,18 +43,26 @@ def add(
 
 
 @app.command("confirm")
-def confirm(name: Id, iban: Iban, stack: StackName = None, as_json: AsJson = False) -> None:
+def confirm(
+    *,
+    name: Id,
+    account: Account,
+    iban: Iban,
+    holder: Holder,
+    stack: StackName = None,
+    as_json: AsJson = False,
+) -> None:
     """Confirm a bank account that another person has added. Safe to repeat.
 
-    Type the IBAN from the payee's own papers. It is payable after the stage's delay.
+    Type all from the payee's own papers. It is payable after the stage's delay.
 
-    Example: settle payee confirm flat-9 --iban "DE89 3704 0044 0532 0130 00"
+    Example: settle payee confirm flat-9 --account dora --iban DE89370400440532013000 --holder "Ida"
     """
     from settle import instants
     from settle.payouts import payee_orders, payee_output
 
-    typed = payee_orders.typed_iban(iban)
-    payee_output.payee(payee_orders.confirm(find(stack), name, typed, instants.now()), as_json)
+    typed = {"id": name, "account": account, "iban": payee_orders.typed_iban(iban), "holder": holder}
+    payee_output.payee(payee_orders.confirm(find(stack), typed, instants.now()), as_json)
 
 
 @app.command("freeze")

@@ -10,8 +10,8 @@ from settle.stack import Stack
 from settlement.payouts.destination import parse_destination
 from settlement.payouts.iban import is_iban
 
-_IBAN = "<IBAN>"
-"""The other person knows the IBAN from the payee's own papers: a printed one would only be pasted."""
+_OWN_PAPERS = {"account": "<ACCOUNT>", "iban": "<IBAN>", "holder": "<HOLDER>"}
+"""The other person knows the data from the payee's own papers: printed ones would only be pasted."""
 
 
 def typed_iban(text: str) -> str:
@@ -27,17 +27,17 @@ def add(stack: Stack, given: Mapping[str, str]) -> dict[str, Any]:
     order = dict(given)
     check_order(lambda raw, _: parse_destination(raw), order)
     answer = give(stack, "add-payee", order)
-    command = stack.command("payee confirm", given["id"], iban=_IBAN)
+    command = stack.command("payee confirm", given["id"], **_OWN_PAPERS)
     return answer | {"iban": masked(given["iban"]), "confirm": command}
 
 
-def confirm(stack: Stack, name: str, iban: str, now: datetime) -> dict[str, Any]:
+def confirm(stack: Stack, typed: dict[str, str], now: datetime) -> dict[str, Any]:
     """Confirm the bank account that another person has added; return it. Safe to repeat.
 
-    Raises CommandFailed, and MalformedRow before anything is confirmed.
+    `typed` has the fields of the order. Raises CommandFailed, and MalformedRow before anything is confirmed.
     """
-    found = payee.show(stack, name, now)
-    answer = give(stack, "confirm-payee", {"id": name, "iban": iban})
+    found = payee.show(stack, typed["id"], now)
+    answer = give(stack, "confirm-payee", typed)
     kept = ("id", "account", "iban", "holder", "added_by", "added_at", "reason")
     return {one: found[one] for one in kept if one in found} | answer
 

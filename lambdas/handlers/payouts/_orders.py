@@ -32,16 +32,19 @@ def add_payee(body: object, caller: Caller) -> dict[str, Any]:
     """
     given = destination.parse_destination(body)
     row = _dependencies.store.put(destination.add(given, caller, _dependencies.now()))
-    shown = ("account", "iban", "holder", "added_by", "added_at")
-    return {"id": given["id"], **{name: row[name] for name in shown}}
+    answered = (*destination.SHOWN, "added_by", "added_at")
+    return {"id": given["id"], **{name: row[name] for name in answered}}
 
 
 def confirm_payee(body: object, caller: Caller) -> dict[str, Any]:
-    """Confirm the IBAN that another person added. Raises InvalidRequest, DestinationRefused, MalformedRow."""
-    content = fields_of(body, ("id", "iban"))
+    """Confirm the bank account that another person added, and the account that pays to it.
+
+    Raises InvalidRequest, DestinationRefused, MalformedRow.
+    """
+    content = fields_of(body, ("id", *destination.SHOWN))
     found, now = _found(content["id"]), _dependencies.now()
     rest = _payouts.limits().rest
-    row = _dependencies.store.put(destination.confirm(found, content["iban"], caller, rest, now))
+    row = _dependencies.store.put(destination.confirm(found, content, caller, rest, now))
     return {"id": found.id, "confirmed_by": row["confirmed_by"], "payable_from": row["payable_from"]}
 
 

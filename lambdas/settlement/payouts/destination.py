@@ -30,7 +30,10 @@ from settlement.http.caller import Caller, person_of
 from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import DESTINATION, HOLDER_LENGTH_MAX, Payout, is_holder, is_time
 
-_FIELDS = ("id", "account", "iban", "holder", "reason")
+SHOWN = ("account", "iban", "holder")
+"""What a second person confirms: who pays, and to whom. Both rows have it."""
+
+_FIELDS = ("id", *SHOWN, "reason")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,7 @@ class Destination:
         if not all(isinstance(text, str) for text in texts.values()):
             raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(texts))} must be texts")
         found = cls(id=keys.subject(row)[1], **texts)
-        if second and (second["iban"], second["holder"]) != (found.iban, found.holder):
+        if second and any(second[name] != row[name] for name in SHOWN):
             raise MalformedRow(f"{subject_of(row)}: another bank account was confirmed")
         if second and person_of(second["confirmed_by"]) == person_of(found.added_by):
             raise MalformedRow(f"{subject_of(row)}: one person added and confirmed it")
@@ -111,7 +114,7 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
     """Put the fields that `parse_destination` returned."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        is_same = all(found.get(name) == given[name] for name in ("account", "iban", "holder"))
+        is_same = all(found.get(name) == given[name] for name in SHOWN)
         return AlreadyApplied(found) if is_same else IdempotencyConflict.of_key(given["id"])
 
     row = {
@@ -124,18 +127,19 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
     return put(row, on_failure=meaning)
 
 
-def confirm(found: Destination, shown_iban: str, caller: Caller, rest: timedelta, now: datetime) -> Write:
-    """Raises DestinationRefused."""
-    if shown_iban != found.iban:
-        raise DestinationRefused("iban: it is not the one of this destination")
+def confirm(
+    found: Destination, shown: Mapping[str, object], caller: Caller, rest: timedelta, now: datetime
+) -> Write:
+    """`shown` has the fields SHOWN as the caller knows them. Raises DestinationRefused."""
+    if other := [name for name in SHOWN if shown[name] != getattr(found, name)]:
+        raise DestinationRefused(f"{', '.join(other)}: not as on record for this destination")
     if person_of(found.added_by) == caller.person:
         raise DestinationRefused("by: who added a destination does not confirm it")
     if found.frozen_at is not None:
         raise DestinationRefused("destination: it is frozen")
     row = {
         **keys.destination_confirmed(found.id),
-        "iban": found.iban,
-        "holder": found.holder,
+        **{name: getattr(found, name) for name in SHOWN},
         "confirmed_by": caller.by,
         "payable_from": timestamp(now + rest),
         **caller.proof,

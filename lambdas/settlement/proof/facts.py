@@ -297,6 +297,7 @@ class DestinationFacts(NamedTuple):
 
 class ConfirmedFacts(NamedTuple):
     name: str
+    account: str
     paid_to: str
     confirmed_by: str
     payable_from: str

@@ -160,10 +160,10 @@ def destination(row: Row) -> DestinationFacts | ConfirmedFacts:
         raise MalformedRow("its key is no destination's")
     _check_unlisted(row)
     if row["sk"] == keys.destination_confirmed(name)["sk"]:
-        iban, holder, by = _CONFIRMED(row)
+        account, iban, holder, by = _CONFIRMED(row)
         _check_bank_account(iban, holder)
         confirmed_by, payable_from = _person(by), values.instant(row, "payable_from")
-        return ConfirmedFacts(name, _paid_to(name, iban, holder), confirmed_by, payable_from)
+        return ConfirmedFacts(name, account, _paid_to(name, iban, holder), confirmed_by, payable_from)
     if row["sk"] != keys.destination(name)["sk"]:
         raise MalformedRow(_WRONG_KEY)
     return _added(row, name)
@@ -289,4 +289,4 @@ _OPTIONAL = (
 _TEXTS = ("said", "detail", "trouble", "gsi1pk")
 _CASE = values.texts("digest", "verdict", "reason", "by", "posted_at")
 _DESTINATION = values.texts("account", "iban", "holder", "added_by", "reason")
-_CONFIRMED = values.texts("iban", "holder", "confirmed_by")
+_CONFIRMED = values.texts("account", "iban", "holder", "confirmed_by")

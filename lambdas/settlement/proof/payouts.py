@@ -126,7 +126,7 @@ def destination_differences(
     if row is None:
         return ["is confirmed, or payouts go there, but it has no sound row"]
     found = []
-    if confirmed and confirmed.paid_to != row.paid_to:
+    if confirmed and (confirmed.account, confirmed.paid_to) != (row.account, row.paid_to):
         found.append("another bank account was confirmed")
     if confirmed and confirmed.confirmed_by == row.added_by:
         found.append("one person added and confirmed it")

@@ -16,6 +16,7 @@ from settle.local import embedded_aws, simulated
 from settle.local.bank_behaviour import Behaviour
 from settle.local.demo import persons
 from settle.order import give as order
+from settle.payouts.paying import pay
 from settle.stack import Stack, embedded
 from settlement.accounts.order import OrderKind
 from settlement.bank.recorded import BankRecord
@@ -148,16 +149,14 @@ class Walk:
             holder = f"Bank {case.behaviour} {number}"
             told = {"id": payee, "account": self.payer(number), "iban": IBAN, "holder": holder}
             order(operator, "add-payee", told | {"reason": "demo"})
-            order(approver, "confirm-payee", {"id": payee, "iban": IBAN})
+            order(approver, "confirm-payee", told)
 
     def start(self) -> None:
         for number in range(len(CASES)):
             amount = CLOSING_FUNDS if number == TO_CLOSED else f"{10 + number}.00"
             request = {"key": self.key(number), "account": self.payer(number), "amount": amount}
             request |= {"currency": CURRENCY, "destination": f"payee-{self.run}-{number}"}
-            answer = self.stack.services.call("POST", "/payouts", request)
-            if answer.status not in (200, 202):
-                raise CommandFailed(Exit.FAILED, f"{request['key']}: {answer.content.get('message')}")
+            pay(self.stack, request)
         closed = {"account": self.payer(TO_CLOSED), "reason": "demo"}
         give(self.stack, OrderKind.CLOSE, key=f"demo-close-{self.run}", **closed)
 

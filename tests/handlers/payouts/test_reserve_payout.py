@@ -16,7 +16,7 @@ from settlement.core.model.errors import (
     StoreUnavailable,
 )
 from settlement.core.model.stored import MalformedRow
-from tests.handlers.payouts.conftest import BEA, IBAN, KEY, PAYEE, WIRE, Desk
+from tests.handlers.payouts.conftest import BEA, CONFIRM, IBAN, KEY, PAYEE, WIRE, Desk
 from tests.world.functions import Context
 
 RESERVED = {"key": KEY, "status": "RESERVED"}
@@ -79,7 +79,7 @@ def unsigned(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [frozen, unsigned])
-def test_a_reserved_payout_stays_a_replay_whatever_happens_to_its_payee(
+def test_a_reserved_payout_stays_a_replay_whatever_its_payee_becomes(
     desk: Desk, spoil: Callable[[Desk], None]
 ) -> None:
     desk.reserve()
@@ -137,7 +137,7 @@ def test_a_payee_is_not_paid_before_its_rest_is_over(empty: Desk) -> None:
     empty.order("add-payee", PAYEE)
     with pytest.raises(DestinationRefused, match="no second person"):
         empty.reserve()
-    empty.order("confirm-payee", {"id": "landlord", "iban": IBAN}, BEA)
+    empty.order("confirm-payee", CONFIRM, BEA)
     empty.calls.later(hours=23, minutes=59)
     with pytest.raises(DestinationRefused, match="may be paid from"):
         empty.reserve()

@@ -13,7 +13,7 @@ _PROPOSED = decision.propose(_CASE, _VERDICT, ADA, NOW)
 WRITES = {
     "TakeOrder": [
         destination.add(GIVEN, ADA, NOW),
-        destination.confirm(ADDED, ADDED.iban, BEA, LIMITS.rest, NOW),
+        destination.confirm(ADDED, GIVEN, BEA, LIMITS.rest, NOW),
         destination.freeze(ADDED.id, BEA, NOW),
         _PROPOSED,
         decision.approve(_CASE, _VERDICT, _PROPOSED.parameters["Item"], BEA, NOW),

@@ -104,7 +104,7 @@ class Life:
     def confirmed(self) -> None:
         name = self.payout.destination
         found = Destination.from_rows(self.town.row(keys.destination(name)), None)
-        self.town.store.transact((destination.confirm(found, self.iban, BEA, LIMITS.rest, self.now()),))
+        self.town.store.transact((destination.confirm(found, vars(found), BEA, LIMITS.rest, self.now()),))
         self.town.tick(LIMITS.rest_seconds + 1)
 
     def reserve(self) -> None:

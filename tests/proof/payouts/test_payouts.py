@@ -340,8 +340,17 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
         of_confirmation(iban=IBANS[1]),
         "DESTINATION#home: another bank account was confirmed",
     ),
+    "other payer confirmed": (
+        (),
+        of_confirmation(account="bob"),
+        "DESTINATION#home: another bank account was confirmed",
+    ),
     "no destination": ((), gone("DESTINATION#", "DESTINATION"), "DESTINATION#home: is confirmed, or payouts"),
-    "another customer's": ((), of_destination(account="bob"), "DESTINATION#home: another account pays it"),
+    "another customer's": (
+        (),
+        of_destination(account="bob"),
+        "; another account pays it: payout-2026-000101",
+    ),
     "paid too early": (
         (),
         of_confirmation(payable_from="2030-01-01T00:00:00.000Z"),

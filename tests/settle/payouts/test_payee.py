@@ -12,7 +12,9 @@ from tests.settle.payouts.office import HOLDER, IBAN, Office, office
 __all__ = ["office"]
 
 TYPED = "DE89 3704 0044\u00a00532 0130 00"
-ADD = ("payee", "add", "flat-9", "--account", "alice", "--holder", HOLDER, "--reason", "the rent")
+KNOWN = ("--account", "alice", "--holder", HOLDER)
+ADD = ("payee", "add", "flat-9", *KNOWN, "--reason", "the rent")
+CONFIRM = ("payee", "confirm", "flat-9", *KNOWN)
 
 
 def added(office: Office, command: Command) -> None:
@@ -34,14 +36,15 @@ def test_no_output_has_the_iban_to_paste(office: Office, command: Command) -> No
     outs = [command(*ADD, "--iban", TYPED)[1], command("payee", "show", "flat-9")[1]]
 
     assert [out for out in outs if IBAN in out or IBAN in out.replace(" ", "")] == []
-    assert "settle payee confirm flat-9 --iban '<IBAN>'" in outs[0]
+    words = "settle payee confirm flat-9 --account '<ACCOUNT>' --iban '<IBAN>' --holder '<HOLDER>'"
+    assert words in outs[0]
 
 
 def test_a_payee_is_payable_after_a_second_person(office: Office, command: Command) -> None:
     added(office, command)
     before = json.loads(command("payee", "show", "flat-9", "--json")[1])
 
-    code, out, err = command("payee", "confirm", "flat-9", "--iban", TYPED, "--json")
+    code, out, err = command(*CONFIRM, "--iban", TYPED, "--json")
 
     told = json.loads(out)
     assert (code, err) == (Exit.FINE, "")
@@ -55,17 +58,24 @@ def test_who_added_a_payee_does_not_confirm_it(office: Office, command: Command)
     added(office, command)
     office.desk.door.by = ADA
 
-    code, _, err = command("payee", "confirm", "flat-9", "--iban", IBAN)
+    code, _, err = command(*CONFIRM, "--iban", IBAN)
 
     assert (code, "who added a destination does not confirm it" in err) == (Exit.REFUSED, True)
 
 
-def test_another_iban_is_not_confirmed(office: Office, command: Command) -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--iban", "GB29 NWBK 6016 1331 9268 19"), ("--account", "mallory"), ("--holder", "Mallory")],
+)
+def test_data_not_on_record_is_not_confirmed(
+    office: Office, command: Command, option: str, value: str
+) -> None:
     added(office, command)
 
-    code, _, err = command("payee", "confirm", "flat-9", "--iban", "GB29 NWBK 6016 1331 9268 19")
+    code, out, err = command(*CONFIRM, "--iban", IBAN, option, value)
 
-    assert (code, "DestinationRefused" in err) == (Exit.REFUSED, True)
+    assert (code, out, "DestinationRefused" in err) == (Exit.REFUSED, "", True)
+    assert not any(known in err for known in (IBAN, "alice", HOLDER))
     assert office.desk.ledger.row(keys.destination_confirmed("flat-9")) is None
 
 
@@ -74,12 +84,12 @@ def test_a_repeat_changes_nothing(office: Office, command: Command) -> None:
     office.desk.door.by = ADA
     assert command(*ADD, "--iban", IBAN)[0] == Exit.FINE
     office.desk.door.by = GRACE
-    confirm = ("payee", "confirm", "flat-9", "--iban", IBAN)
+    confirm = (*CONFIRM, "--iban", IBAN)
     first = command(*confirm)
 
     with office.desk.writes_nothing():
         assert command(*confirm) == first
-    assert command(*ADD[:3], *ADD[3:5], "--holder", "Mallory", *ADD[7:], "--iban", IBAN)[0] == Exit.CONFLICT
+    assert command(*ADD, "--iban", IBAN, "--holder", "Mallory")[0] == Exit.CONFLICT
 
 
 def test_a_frozen_payee_is_paid_no_more(office: Office, command: Command) -> None:
@@ -98,9 +108,9 @@ def test_a_frozen_payee_is_paid_no_more(office: Office, command: Command) -> Non
     [
         (("show", "flat-9"), Exit.NOT_FOUND, "id: flat-9 is no payee in under-test"),
         (("show", "flat 9"), Exit.USAGE, "id: must match"),
-        (("confirm", "flat-9", "--iban", IBAN), Exit.NOT_FOUND, "id: flat-9 is no payee"),
-        (("confirm", "flat-9", "--iban", "<IBAN>"), Exit.USAGE, "iban: must be an IBAN"),
-        (("confirm", "flat-9", "--iban", f"{IBAN[:-1]}1"), Exit.USAGE, "iban: must be an IBAN"),
+        ((*CONFIRM[1:], "--iban", IBAN), Exit.NOT_FOUND, "id: flat-9 is no payee"),
+        ((*CONFIRM[1:], "--iban", "<IBAN>"), Exit.USAGE, "iban: must be an IBAN"),
+        ((*CONFIRM[1:], "--iban", f"{IBAN[:-1]}1"), Exit.USAGE, "iban: must be an IBAN"),
         (("freeze", "flat-9"), Exit.REFUSED, "freeze-payee: DestinationRefused: "),
         ((*ADD[1:], "--iban", IBAN.lower()), Exit.USAGE, "iban: must be an IBAN in capitals"),
         ((*ADD[1:2], ".", *ADD[3:], "--iban", IBAN), Exit.USAGE, "id: must match"),
@@ -123,7 +133,7 @@ def test_a_malformed_payee_is_not_confirmed_but_frozen(office: Office, command: 
     added(office, command)
     office.alter(keys.destination("flat-9"), holder="a\nb")
 
-    confirmed = command("payee", "confirm", "flat-9", "--iban", IBAN)
+    confirmed = command(*CONFIRM, "--iban", IBAN)
     shown = command("payee", "show", "flat-9")
     command("payee", "freeze", "flat-9")
 

@@ -25,7 +25,7 @@ def test_a_statement_shows_a_payout_and_its_return(desk: Desk) -> None:
         **{name: GIVEN[name] for name in ("id", "account", "iban", "holder")}, added_by=ADA.by, added_at=""
     )
     store.transact((destination.add(GIVEN, ADA, NOW),))
-    store.transact((destination.confirm(added, IBANS[0], BEA, timedelta(), NOW),))
+    store.transact((destination.confirm(added, GIVEN, BEA, timedelta(), NOW),))
     store.transact(writes.reserve(PAYOUT, added, LIMITS, NOW))
     state = writes.reserved(PAYOUT, added, NOW)
     for move in (Move.SEND, Move.REFUSE):

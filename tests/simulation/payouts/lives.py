@@ -79,7 +79,8 @@ def caller(person: str) -> Caller:
 def _of_the_destination() -> Iterator[dict[str, Any]]:
     told = {name: getattr(PLACE, name) for name in ("account", "iban", "holder", "added_by", "added_at")}
     yield KEYS.signed({**keys.destination(PLACE.id), **told})
-    told = {name: getattr(PLACE, name) for name in ("iban", "holder", "confirmed_by", "payable_from")}
+    shown = ("account", "iban", "holder", "confirmed_by", "payable_from")
+    told = {name: getattr(PLACE, name) for name in shown}
     yield KEYS.signed({**keys.destination_confirmed(PLACE.id), **told})
 
 

@@ -98,7 +98,7 @@ CASES: dict[str, State] = {
 
 def destination_rows() -> tuple[Row, Row]:
     added = destination.add(GIVEN, ADA, NOW - timedelta(days=3)).parameters["Item"]
-    second = destination.confirm(ADDED, ADDED.iban, BEA, LIMITS.rest, NOW - timedelta(days=2))
+    second = destination.confirm(ADDED, GIVEN, BEA, LIMITS.rest, NOW - timedelta(days=2))
     return KEYS.signed(added), KEYS.signed(second.parameters["Item"])
 
 

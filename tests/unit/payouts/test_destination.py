@@ -43,7 +43,7 @@ def test_a_destination_is_added_confirmed_and_payable_after_its_rest(
     store.transact([destination.add(GIVEN, ADA, NOW)])
     assert "no second person" in str(found(table).refusal(PAYOUT, NOW))
 
-    store.transact([destination.confirm(found(table), GIVEN["iban"], BEA, REST, NOW)])
+    store.transact([destination.confirm(found(table), GIVEN, BEA, REST, NOW)])
 
     assert "may be paid from" in str(found(table).refusal(PAYOUT, NOW + REST - timedelta(milliseconds=1)))
     assert found(table).refusal(PAYOUT, NOW + REST) is None
@@ -52,12 +52,21 @@ def test_a_destination_is_added_confirmed_and_payable_after_its_rest(
 
 def test_who_added_a_destination_does_not_confirm_it() -> None:
     with pytest.raises(DestinationRefused, match=r"^by: "):
-        destination.confirm(ADDED, ADDED.iban, ADA, REST, NOW)
+        destination.confirm(ADDED, GIVEN, ADA, REST, NOW)
 
 
-def test_a_confirmation_names_the_whole_iban() -> None:
-    with pytest.raises(DestinationRefused, match=r"^iban: "):
-        destination.confirm(ADDED, ADDED.iban[:-1], BEA, REST, NOW)
+@pytest.mark.parametrize("name", ["account", "iban", "holder"])
+def test_a_confirmation_names_all_that_is_on_record(name: str) -> None:
+    with pytest.raises(DestinationRefused, match=f"^{name}: "):
+        destination.confirm(ADDED, GIVEN | {name: GIVEN[name][:-1]}, BEA, REST, NOW)
+
+
+def test_a_confirmation_has_what_was_confirmed() -> None:
+    row = destination.confirm(ADDED, GIVEN, BEA, REST, NOW).parameters["Item"]
+
+    assert {name: row[name] for name in destination.SHOWN} == {
+        name: GIVEN[name] for name in ("account", "iban", "holder")
+    }
 
 
 def test_another_iban_is_another_destination(store: Store) -> None:
@@ -73,10 +82,10 @@ def test_another_iban_is_another_destination(store: Store) -> None:
 def test_a_confirmation_is_not_repeated_and_the_rest_stays(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
     added = found(table)
-    store.transact([destination.confirm(added, added.iban, BEA, REST, NOW)])
+    store.transact([destination.confirm(added, GIVEN, BEA, REST, NOW)])
 
     with pytest.raises(AlreadyApplied):
-        store.transact([destination.confirm(added, added.iban, BEA, timedelta(), NOW)])
+        store.transact([destination.confirm(added, GIVEN, BEA, timedelta(), NOW)])
     assert found(table).payable_from == timestamp(NOW + REST)
 
 
@@ -99,12 +108,12 @@ def test_a_frozen_destination_is_not_confirmed() -> None:
     frozen = replace(ADDED, frozen_at=timestamp(NOW))
 
     with pytest.raises(DestinationRefused, match="it is frozen"):
-        destination.confirm(frozen, frozen.iban, BEA, REST, NOW)
+        destination.confirm(frozen, GIVEN, BEA, REST, NOW)
 
 
 def test_a_freeze_that_races_a_confirmation_wins(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
-    confirmation = destination.confirm(found(table), ADDED.iban, BEA, REST, NOW)
+    confirmation = destination.confirm(found(table), GIVEN, BEA, REST, NOW)
     store.transact([destination.freeze("landlord", ADA, NOW)])
 
     store.transact([confirmation])
@@ -112,10 +121,13 @@ def test_a_freeze_that_races_a_confirmation_wins(table: MemoryDynamoDb, store: S
     assert "frozen" in str(found(table).refusal(PAYOUT, NOW + REST))
 
 
-def test_a_destination_changed_by_hand_is_malformed(table: MemoryDynamoDb, store: Store) -> None:
+@pytest.mark.parametrize("changed", ["account", "holder"])
+def test_a_destination_changed_by_hand_is_malformed(
+    table: MemoryDynamoDb, store: Store, changed: str
+) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
-    confirmation = destination.confirm(found(table), ADDED.iban, BEA, REST, NOW)
-    table.items[KEY] = {**table.items[KEY], "holder": {"S": "Mallory"}}
+    confirmation = destination.confirm(found(table), GIVEN, BEA, REST, NOW)
+    table.items[KEY] = {**table.items[KEY], changed: {"S": "Mallory"}}
     store.transact([confirmation])
 
     with pytest.raises(MalformedRow, match="another bank account was confirmed"):
@@ -148,7 +160,7 @@ def test_a_destination_is_an_object_with_all_fields(raw: object) -> None:
 
 ROW, SECOND = destination_rows()
 NAMES = ("account", "iban", "holder", "added_by", "added_at")
-SECOND_NAMES = ("iban", "holder", "confirmed_by", "payable_from")
+SECOND_NAMES = ("account", "iban", "holder", "confirmed_by", "payable_from")
 OF_ANY_TEXT = ("account", "added_by", "confirmed_by")
 
 
@@ -190,6 +202,7 @@ def test_a_confirmation_without_a_value_is_malformed(name: str) -> None:
     [
         ({"iban": "GB29NWBK60161331926819"}, "another bank account"),
         ({"holder": "Mallory"}, "another bank account"),
+        ({"account": "mallory"}, "another bank account"),
         ({"confirmed_by": ADA.by}, "one person added and confirmed"),
         ({"confirmed_by": ADA.by.replace("ada", "Ada")}, "one person added and confirmed"),
     ],

@@ -81,7 +81,7 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
 BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     destination: (
         Vector(destination.add, (GIVEN, ADA, NOW)),
-        Vector(destination.confirm, (ADDED, ADDED.iban, BEA, LIMITS.rest, NOW)),
+        Vector(destination.confirm, (ADDED, GIVEN, BEA, LIMITS.rest, NOW)),
         Vector(destination.freeze, ("landlord", BEA, NOW)),
     ),
     decision: (
