@@ -98,7 +98,7 @@ def test_a_run_reports_no_circuit_where_none_is(filed: tuple[Desk, S3]) -> None:
     assert desk.calls.ledger.row(keys.circuit("bank")) is None
 
 
-def test_a_file_whose_answer_is_lost_is_found_and_written_once(filed: tuple[Desk, S3]) -> None:
+def test_a_file_with_a_lost_answer_is_written_once(filed: tuple[Desk, S3]) -> None:
     desk, s3 = filed
     desk.reserve()
     s3.is_silent = True

@@ -90,7 +90,7 @@ def _can_be_known(script: Script) -> bool:
     """
     ends = script.refuses or min(script.pays_after, script.refuses_after) < NEVER
     asked_for = timedelta() if script.dark_for >= NEVER else _ASKED_FOR
-    is_told = script.statement or script.returns_after >= NEVER or script.returns_after <= asked_for
+    is_told = script.statement or script.returns_after >= NEVER or script.returns_after < asked_for
     return ends and is_told and (script.persons != "none" or script.account == "open")
 
 
