@@ -29,6 +29,7 @@ class PayoutSettings:
     """The bank, what it promises, its circuit, and the stage's limits.
 
     `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.
+    `accounts`: the stage's accounts at the bank, as its statements name them.
     `refusals`: all reasons for which it never pays. `payout` and `day` are the highest amounts of a payout,
     and of an account's UTC day, by currency, as decimal text; other currencies are not paid out. An exchange
     lasts at most both timeouts.
@@ -36,6 +37,7 @@ class PayoutSettings:
 
     url: str = NOT_NAMED
     name: str
+    accounts: tuple[str, ...]
     window_seconds: int
     refusals: tuple[str, ...]
     payout: Mapping[str, str] = field(hash=False)
@@ -52,6 +54,8 @@ class PayoutSettings:
             raise ValueError("bank_url: must be an address without user, query or fragment")
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: must match ^{_NAME.pattern}$")
+        if not (isinstance(self.accounts, tuple) and self.accounts and all(map(_is_account, self.accounts))):
+            raise ValueError("accounts: must name accounts as statements do, in capitals, without blanks")
         if not all(isinstance(one, str) and _REASON.fullmatch(one) for one in self.refusals):
             raise ValueError(f"refusals: each must match ^{_REASON.pattern}$")
         for name, (least, most) in _BOUNDS.items():
@@ -87,6 +91,7 @@ class PayoutSettings:
         return json.dumps(
             {
                 "limits": self._limits(payout, day),
+                "accounts": self.accounts,
                 "bank": {
                     "url": self.url,
                     "name": self.name,
@@ -106,3 +111,8 @@ class PayoutSettings:
 
     def _limits(self, payout: Mapping[str, int], day: Mapping[str, int]) -> dict[str, object]:
         return {"payout": dict(payout), "day": dict(day), "rest_seconds": self.rest_seconds}
+
+
+def _is_account(text: object) -> bool:
+    """Whether a text has the form that the reader of statements gives an account."""
+    return isinstance(text, str) and text != "" and text == "".join(text.split()).upper()

@@ -7,6 +7,7 @@ from infra.payouts_config import PayoutSettings
 PAYOUTS = PayoutSettings(
     url="https://bank.example.com/v1",
     name="bank",
+    accounts=("DE02120300000000202051",),
     window_seconds=86_400,
     refusals=("account_closed",),
     payout={"EUR": "5000.00"},
