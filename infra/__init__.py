@@ -2,7 +2,7 @@
 
 from .checks import Check
 from .config import dev, prod
-from .payouts_config import PayoutSettings
+from .payouts_config import Debtor, PayoutSettings
 from .saga import SettlementSaga
 
-__all__ = ["Check", "PayoutSettings", "SettlementSaga", "dev", "prod"]
+__all__ = ["Check", "Debtor", "PayoutSettings", "SettlementSaga", "dev", "prod"]

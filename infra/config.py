@@ -22,7 +22,6 @@ from .migration import MigrationSettings
 from .orders import OrdersSettings
 from .paging import PagingSettings
 from .payouts import PayoutsSettings
-from .payouts_config import NOT_NAMED as NO_BANK
 from .payouts_config import PayoutSettings
 from .proof import ProofSettings
 from .retention import RetentionSettings
@@ -147,6 +146,7 @@ def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | Non
     return replace(
         found,
         url=url,
+        debtor=None,
         accounts=_SIMULATED_ACCOUNTS,
         window_seconds=_WINDOW_SECONDS,
         refusals=_REFUSALS,
@@ -200,8 +200,14 @@ def _profile(
     settings = Settings(
         **{**_of_rooms(profile), **more, "stage": stage, "currencies": tuple(currencies), "kyc": kyc}
     )
+    _ensure_reaches_bank(settings, "give PayoutSettings its url or its debtor")
     settings.ensure_reaches_people()
     return settings
+
+
+def _ensure_reaches_bank(settings: Settings, how: str) -> None:
+    if (bank := _bank(settings)) and not bank.is_reached:
+        raise ValueError(f"bank_url: name the bank's address; {how}")
 
 
 STAGES = {
@@ -284,7 +290,6 @@ def settings_of(context: Mapping[str, str | None]) -> Settings:
             settings = replace(settings, **{name: given})  # type: ignore[arg-type]  # each of them is a text
     if settings.kyc.url == NOT_NAMED:
         raise ValueError("kyc_url: name the KYC provider's address; pass it as -c kyc_url=https://<host>")
-    if (bank := _bank(settings)) and bank.url == NO_BANK:
-        raise ValueError("bank_url: name the bank's address; pass it as -c bank_url=https://<host>")
+    _ensure_reaches_bank(settings, "pass it as -c bank_url=https://<host>")
     settings.ensure_reaches_people()
     return settings

@@ -1,4 +1,6 @@
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
@@ -12,7 +14,7 @@ from .grants import LONG_MEMORY_MB, SETTLEMENT, Handler, allow
 from .pager import Pager
 from .queues import depth, let_send, new_queue, waiting
 from .settings import CoreSettings
-from .stream_trigger import Batches, call_by_stream
+from .stream_trigger import Batches, call_by_stream, filter_stream
 from .urgency import Urgency
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "SETTLEMENT#"}]}}}}
@@ -51,8 +53,9 @@ class Outcomes(Construct):
         passed_on = [one for added in core.added for one in added.passed_on]
         self.bus = events.EventBus(self, "Bus", event_bus_name=f"{settings.stack_name}-outcomes")
         self.put_aside = new_queue(self, "PutAside", settings)
+        self._filters = [CHANGES, *(one.records for one in passed_on)]
         batches = Batches(
-            filters=[CHANGES, *(one.records for one in passed_on)],
+            filters=self._filters,
             size=100,
             window=Duration.seconds(1),
             age_max=Duration.hours(_AGE_HOURS_MAX),
@@ -69,6 +72,11 @@ class Outcomes(Construct):
             let_send(function, one.variable, one.queue)
         self.age = function.metric("IteratorAge", period=Duration.minutes(5), statistic="Maximum")
         self._watch(pager)
+
+    def tell(self, changes: Mapping[str, Any]) -> None:
+        """Let PublishEvents get the changes of a room that is built later."""
+        self._filters.append(changes)
+        filter_stream(self, self._filters)
 
     def _ordered(self, function: lambda_.Function, pager: Pager, settings: EventsSettings) -> sns.Topic:
         topic = sns.Topic(
@@ -122,6 +130,7 @@ def build(core: Core, settings: EventsSettings) -> Added:
         *waiting(part.given_up, "events given up"),
     ]
     return Added(
+        part=part,
         outputs={
             "OutcomeBusName": part.bus.event_bus_name,
             "EventsPutAsideQueueUrl": part.put_aside.queue_url,

@@ -1,12 +1,14 @@
 """Payouts to a bank: their functions, machine, schedule and webhook, if the stage has a bank."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
@@ -14,6 +16,7 @@ from constructs import Construct
 
 from .bank import BANK_LINE, Bank, BankSettings
 from .core import FAILED, Added, Core, Room, let_call
+from .events import Outcomes
 from .functions import HandlerFunction
 from .grants import ACCOUNT, ENTRIES, LONG_MEMORY_MB, Handler, allow
 from .http_api import SettlementsApi, api_of
@@ -28,14 +31,30 @@ from .table import PAYOUT_CASE as CASE
 from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
+CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYOUT#"}]}}}}
+"""Stream records that `payouts/changes.py` turns into events."""
+
 REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
 CIRCUIT = "CIRCUIT"
 
 _RESERVING = {
     "GetItem": (PAYOUT, DESTINATION),
     "Put": (PAYOUT, REFERENCE, ENTRIES),
-    "Update": (DESTINATION, DAY, ACCOUNT),
+    "Update": (DAY, ACCOUNT),
 }
+
+_FOLLOW = Handler(
+    rows={
+        "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE),
+        "Put": (ENTRIES, BANK_LINE),
+        "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
+    },
+    names=("available", "currency"),
+    expires=True,
+    lists=True,
+    seconds=55,  # the next run is a minute away
+    memory_mb=LONG_MEMORY_MB,
+)
 
 OPTIONAL = {
     "ReservePayout": Handler(rows=_RESERVING, names=("available", "currency"), expires=True),
@@ -46,19 +65,7 @@ OPTIONAL = {
         by_http=True,
         failure=Urgency.MORNING,
     ),
-    "FollowPayouts": Handler(
-        rows={
-            "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE, CIRCUIT),
-            "Put": (ENTRIES, BANK_LINE),
-            "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
-            "PutItem": (CIRCUIT,),
-        },
-        names=("available", "currency"),
-        expires=True,
-        lists=True,
-        seconds=55,  # the next run is a minute away
-        memory_mb=LONG_MEMORY_MB,
-    ),
+    "FollowPayouts": _FOLLOW.widened({"GetItem": (CIRCUIT,), "PutItem": (CIRCUIT,)}),
     "BankEvents": Handler(
         rows={"GetItem": (PAYOUT, REFERENCE), "Update": (PAYOUT,)},
         by_http=True,
@@ -66,6 +73,18 @@ OPTIONAL = {
     ),
 }
 """Only FollowPayouts reaches the bank, and moves payouts."""
+
+FILES = "payouts/*"
+"""As `PREFIX` in `payouts/over_files.py`."""
+
+
+def handlers_of(bank: PayoutSettings) -> dict[str, Handler]:
+    """The room's handlers: a bank that takes files has no circuit, and sends no events."""
+    if bank.debtor is None:
+        return dict(OPTIONAL)
+    without_events = {name: handler for name, handler in OPTIONAL.items() if name != "BankEvents"}
+    return without_events | {"FollowPayouts": _FOLLOW}
+
 
 _PROVING = ("ReservePayout", "ServePayouts", "FollowPayouts")
 """Functions that sign entries, and prove rows signed by earlier keys."""
@@ -100,7 +119,7 @@ class PayoutsSettings(BankSettings, WebhookSettings):
             return
         if self.statements_every_minutes is None:
             raise ValueError("payouts: needs statements_every_minutes, as a statement has the last word")
-        if not (self.payouts.is_secure or self.is_embedded):
+        if not (self.payouts.is_secure or self.is_embedded or self.payouts.debtor):
             raise ValueError("bank_url: must be an HTTPS address")
         for name in ("payout", "day"):
             limits = getattr(self.payouts, name)
@@ -125,21 +144,18 @@ class PayoutsSettings(BankSettings, WebhookSettings):
 
 
 class Payouts(Construct):
-    """The machine, the schedule, and the secrets of a bank, each readable by one function.
-
-    A new stage's secrets are random: the bank refuses requests until an operator stores its token.
-    """
+    """The machine, the schedule, and the way to the bank."""
 
     def __init__(
         self, core: Core, functions: Mapping[str, HandlerFunction], settings: PayoutsSettings
     ) -> None:
         super().__init__(core.scope, "Payouts")
-        follow, events = functions["FollowPayouts"], functions["BankEvents"]
-        self.credentials = new_secret(self, "Credentials", {}, "api_key", settings)
-        let_read(follow, self.credentials)
-        self.signing = new_secret(self, "Signing", {"previous": None}, "current", settings)
-        let_read(events, self.signing)
-        events.add_environment("BANK_SIGNING_SECRET", self.signing.secret_arn)
+        follow = functions["FollowPayouts"]
+        self.way: Files | Service
+        if settings.bank.debtor is not None:
+            self.way = Files(self, follow, settings)
+        else:
+            self.way = Service(self, core, functions, settings)
         self._configure(core, functions, settings)
         self.machine = Machine(
             core.scope,
@@ -151,33 +167,18 @@ class Payouts(Construct):
         )
         let_call(functions["ServePayouts"], "FOLLOW_PAYOUTS", follow)
         self._follow_each_minute(follow)
-        self.webhook = Webhook(
-            self,
-            "Webhook",
-            receiver=Receiver(
-                function=events,
-                name="bank-events",
-                path="/",
-                alarm="BankEventsRefused",
-                described="Many of the bank's events are refused: a wrong secret, or strangers.",
-            ),
-            pager=core.pager,
-            settings=settings,
-        )
 
     def _configure(
         self, core: Core, functions: Mapping[str, HandlerFunction], settings: PayoutsSettings
     ) -> None:
-        bank, limits = settings.bank, settings.payout_limits
         others = [functions["ReservePayout"], functions["ServePayouts"]]
         if taker := core.functions.get("TakeOrder"):
             others.append(taker)
             core.needed(RowKeys).give_all(taker)
             let_call(taker, "FOLLOW_PAYOUTS", functions["FollowPayouts"])
         for function in others:
-            function.add_environment("PAYOUTS", bank.limits(*limits))
-        described = bank.to_json(*limits, secret_id=self.credentials.secret_arn)
-        functions["FollowPayouts"].add_environment("PAYOUTS", described)
+            function.add_environment("PAYOUTS", settings.bank.limits(*settings.payout_limits))
+        functions["FollowPayouts"].add_environment("PAYOUTS", self.way.described(settings))
 
     def _follow_each_minute(self, follow: lambda_.Function) -> None:
         follow.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(1))
@@ -191,11 +192,120 @@ class Payouts(Construct):
         )
 
 
+class Service:
+    """A bank with an address: secrets, each readable by one function, and a webhook.
+
+    A new stage's secrets are random: the bank refuses requests until an operator stores its token.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        core: Core,
+        functions: Mapping[str, HandlerFunction],
+        settings: PayoutsSettings,
+    ) -> None:
+        follow, events = functions["FollowPayouts"], functions["BankEvents"]
+        self.credentials = new_secret(scope, "Credentials", {}, "api_key", settings)
+        let_read(follow, self.credentials)
+        self.signing = new_secret(scope, "Signing", {"previous": None}, "current", settings)
+        let_read(events, self.signing)
+        events.add_environment("BANK_SIGNING_SECRET", self.signing.secret_arn)
+        self.webhook = Webhook(
+            scope,
+            "Webhook",
+            receiver=Receiver(
+                function=events,
+                name="bank-events",
+                path="/",
+                alarm="BankEventsRefused",
+                described="Many of the bank's events are refused: a wrong secret, or strangers.",
+            ),
+            pager=core.pager,
+            settings=settings,
+        )
+        _watch_service(core.pager)
+
+    def described(self, settings: PayoutsSettings) -> str:
+        return settings.bank.to_json(*settings.payout_limits, secret_id=self.credentials.secret_arn)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        return {
+            "BankWebhookUrl": self.webhook.url,
+            "BankCredentialsArn": self.credentials.secret_arn,
+            "BankSigningArn": self.signing.secret_arn,
+        }
+
+    def graphs(self, pager: Pager) -> Mapping[str, Sequence[cloudwatch.IMetric]]:
+        return {
+            "Bank: circuit, 1 while it is open; no answer, no secret, refused events": [
+                *pager.levels("BankCircuit"),
+                *pager.metrics("PayoutUnknown", "BankSecretUnreadable"),
+                self.webhook.refused,
+            ]
+        }
+
+
+class Files:
+    """A bank that takes files: their bucket. FollowPayouts adds files, and never replaces or removes one."""
+
+    def __init__(self, scope: Construct, follow: HandlerFunction, settings: PayoutsSettings) -> None:
+        self.bucket = s3.Bucket(
+            scope,
+            "Files",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=True,
+            versioned=True,
+            removal_policy=settings.removal_policy,
+        )
+        objects = [self.bucket.arn_for_objects(FILES)]
+        for statement in (
+            iam.PolicyStatement(
+                actions=["s3:PutObject"],
+                resources=objects,
+                conditions={"Null": {"s3:if-none-match": "false"}},
+            ),
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=objects),
+            # Without it, S3 answers 403, and not 404, for a file that is not there.
+            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
+        ):
+            follow.add_to_role_policy(statement)
+
+    def described(self, settings: PayoutsSettings) -> str:
+        return settings.bank.to_files_json(*settings.payout_limits, bucket=self.bucket.bucket_name)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        return {"PayoutFilesBucket": self.bucket.bucket_name}
+
+    def graphs(self, pager: Pager) -> Mapping[str, Sequence[cloudwatch.IMetric]]:
+        return {"Bank: no answer of the bucket": pager.metrics("PayoutUnknown")}
+
+
+def _watch_service(pager: Pager) -> None:
+    pager.alarm(
+        "BankCircuitOpen",
+        pager.metric("BankCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
+        "The bank is unavailable: payouts wait.",
+        # The circuit writes its metric when it changes. Until then the alarm keeps its state.
+        missing=cloudwatch.TreatMissingData.IGNORE,
+        urgency=Urgency.INFORMATION,
+    )
+    pager.alarm(
+        "BankSecretUnreadable",
+        pager.metric("BankSecretUnreadable"),
+        "A function cannot read a secret that it shares with the bank.",
+    )
+
+
 def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
     pager.level("PayoutCases", "PayoutCases", "Payouts wait for a decision of two persons.")
     pager.alarm(
         "PayoutLookLate",
-        pager.metric("PayoutLookLate", statistic="Maximum"),
+        pager.metric("PayoutLookLateSeconds", statistic="Maximum"),
         "Payouts are followed a quarter of an hour late, or not at all.",
         threshold=_LATE_SECONDS,
         missing=cloudwatch.TreatMissingData.BREACHING,
@@ -213,32 +323,19 @@ def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
         urgency=Urgency.MORNING,
     )
     pager.alarm(
-        "BankCircuitOpen",
-        pager.metric("BankCircuit", statistic="Maximum").with_(period=Duration.minutes(1)),
-        "The bank is unavailable: payouts wait.",
-        # The circuit writes its metric when it changes. Until then the alarm keeps its state.
-        missing=cloudwatch.TreatMissingData.IGNORE,
-        urgency=Urgency.INFORMATION,
-    )
-    pager.alarm(
-        "BankSecretUnreadable",
-        pager.metric("BankSecretUnreadable"),
-        "A function cannot read a secret that it shares with the bank.",
-    )
-    pager.alarm(
         "FollowPayoutsFailed",
         _errors(functions["FollowPayouts"]),
         "Payouts are not followed: the function fails or times out.",
         threshold=3,  # a dead schedule causes five; calls that race for a payout cause a few
         urgency=Urgency.MORNING,
     )
-    for name, handler in OPTIONAL.items():
-        if handler.failure is not None:
+    for name, function in functions.items():
+        if (failure := OPTIONAL[name].failure) is not None:
             pager.alarm(
                 f"{name}Failed",
-                _errors(functions[name]),
+                _errors(function),
                 f"{name} fails, times out or cannot start. Its caller retries.",
-                urgency=handler.failure,
+                urgency=failure,
             )
 
 
@@ -246,12 +343,13 @@ def _errors(function: lambda_.Function) -> cloudwatch.Metric:
     return function.metric_errors(period=Duration.minutes(5), statistic="Sum")
 
 
-def _new_functions(core: Core, settings: CoreSettings) -> dict[str, HandlerFunction]:
+def _new_functions(core: Core, settings: PayoutsSettings) -> dict[str, HandlerFunction]:
+    handlers = handlers_of(settings.bank)
     functions = {
         name: HandlerFunction(core.scope, name, handler, settings=settings, environment=core.environment)
-        for name, handler in OPTIONAL.items()
+        for name, handler in handlers.items()
     }
-    for name, handler in OPTIONAL.items():
+    for name, handler in handlers.items():
         fixed = _OF_MOVES if name == "BankEvents" else ()
         core.ledger.grant(functions[name], handler.rows, untouched=[*handler.untouched, *fixed])
         if handler.lists:
@@ -280,6 +378,7 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
     functions = _new_functions(core, settings)
     part = Payouts(core, functions, settings)
     api, payer = _open(core, functions["ServePayouts"], settings)
+    core.needed(Outcomes).tell(CHANGES)
     _watch(core.pager, functions)
     pager = core.pager
     return Added(
@@ -288,19 +387,13 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
             "SettlementsApiUrl": api.url,
             "PayerPolicyArn": payer,
             "PayoutMachineArn": part.machine.state_machine_arn,
-            "BankWebhookUrl": part.webhook.url,
-            "BankCredentialsArn": part.credentials.secret_arn,
-            "BankSigningArn": part.signing.secret_arn,
+            **part.way.outputs,
         },
         graphs={
             "payouts": {
                 "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
-                "Payouts: looks late, in seconds": pager.levels("PayoutLookLate"),
-                "Bank: circuit, 1 while it is open; no answer, no secret, refused events": [
-                    *pager.levels("BankCircuit"),
-                    *pager.metrics("PayoutUnknown", "BankSecretUnreadable"),
-                    part.webhook.refused,
-                ],
+                "Payouts: looks late, in seconds": pager.levels("PayoutLookLateSeconds"),
+                **part.way.graphs(pager),
                 "PayOut": [
                     part.machine.metric_started(),
                     part.machine.metric_succeeded(),

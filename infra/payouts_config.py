@@ -13,6 +13,14 @@ _NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 """Both as in `payouts/port.py`."""
 
+_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
+_CHECKED_BY, _CHECK_DIGITS = 97, range(2, 99)
+_HOLDER_LENGTH_MAX = 70
+"""As in `payouts/iban.py` and `payouts/payout.py`."""
+
+FILES_CURRENCY = "EUR"
+"""As in `payouts/over_files.py`: a file is a SEPA credit transfer."""
+
 _BOUNDS = {
     "window_seconds": (0, 400 * 86_400),
     "rest_seconds": (0, 30 * 86_400),
@@ -25,9 +33,40 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Debtor:
+    """The account from which a bank pays that takes files. Raises ValueError."""
+
+    name: str
+    iban: str
+
+    def __post_init__(self) -> None:
+        if not _is_holder(self.name):
+            raise ValueError("debtor: name must be printable text of 1 to 70 characters")
+        if not _is_iban(self.iban):
+            raise ValueError("debtor: iban must be an IBAN in capitals, without blanks")
+
+
+def _is_holder(text: object) -> bool:
+    return (
+        isinstance(text, str)
+        and text.isprintable()
+        and text == text.strip()
+        and 1 <= len(text) <= _HOLDER_LENGTH_MAX
+    )
+
+
+def _is_iban(text: object) -> bool:
+    if not (isinstance(text, str) and _IBAN.fullmatch(text) and int(text[2:4]) in _CHECK_DIGITS):
+        return False
+    digits = "".join(str(int(character, 36)) for character in text[4:] + text[:4])
+    return int(digits) % _CHECKED_BY == 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class PayoutSettings:
     """The bank, what it promises, its circuit, and the stage's limits.
 
+    The bank has an address, `url`, or takes files, which name its `debtor`.
     `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.
     `accounts`: the stage's accounts at the bank, as its statements name them.
     `refusals`: all reasons for which it never pays. `payout` and `day` are the highest amounts of a payout,
@@ -36,6 +75,7 @@ class PayoutSettings:
     """
 
     url: str = NOT_NAMED
+    debtor: Debtor | None = None
     name: str
     accounts: tuple[str, ...]
     window_seconds: int
@@ -65,6 +105,22 @@ class PayoutSettings:
         self._check_times()
         if not self.payout or self.payout.keys() != self.day.keys():
             raise ValueError("day: must name the currencies of payout, and at least one")
+        if self.debtor is not None:
+            self._check_files()
+
+    def _check_files(self) -> None:
+        if not isinstance(self.debtor, Debtor):
+            raise ValueError("debtor: must be a Debtor, or None")
+        if self.debtor.iban not in self.accounts:
+            raise ValueError("accounts: must name the debtor's IBAN, whose statement has the payouts' lines")
+        if self.url != NOT_NAMED:
+            raise ValueError("bank_url: must be left out with a debtor, whose bank takes files")
+        if self.window_seconds != 0:
+            raise ValueError("window_seconds: must be 0 with a debtor: each payout gets one file")
+        if self.refusals:
+            raise ValueError("refusals: must be empty with a debtor: a bucket refuses nothing")
+        if self.payout.keys() != {FILES_CURRENCY}:
+            raise ValueError(f"payout: must name {FILES_CURRENCY} alone with a debtor: files are SEPA's")
 
     def _check_times(self) -> None:
         if self.exchange_seconds > EXCHANGE_SECONDS_MAX:
@@ -77,6 +133,11 @@ class PayoutSettings:
     @property
     def is_secure(self) -> bool:
         return self.url.startswith("https://")
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the bank has an address, or takes files."""
+        return self.debtor is not None or self.url != NOT_NAMED
 
     @property
     def exchange_seconds(self) -> int:
@@ -108,6 +169,18 @@ class PayoutSettings:
                 "secret_id": secret_id,
             }
         )
+
+    def to_files_json(self, payout: Mapping[str, int], day: Mapping[str, int], *, bucket: str) -> str:
+        """As `to_json`, for a bank that takes files. Raises ValueError for others."""
+        if self.debtor is None:
+            raise ValueError("debtor: is not set")
+        files = {
+            "bucket": bucket,
+            "name": self.name,
+            "debtor": {"name": self.debtor.name, "iban": self.debtor.iban},
+        }
+        limits = self._limits(payout, day)
+        return json.dumps({"limits": limits, "accounts": self.accounts, "files": files})
 
     def _limits(self, payout: Mapping[str, int], day: Mapping[str, int]) -> dict[str, object]:
         return {"payout": dict(payout), "day": dict(day), "rest_seconds": self.rest_seconds}

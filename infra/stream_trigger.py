@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -56,3 +57,14 @@ def call_by_stream(
     cfn_mapping = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
     cfn_mapping.add_property_override("DestinationConfig", on_failure)
     return given_up
+
+
+def filter_stream(scope: Construct, filters: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the stream's filters, for a room that is built later."""
+    mapping = cast("lambda_.CfnEventSourceMapping", scope.node.find_child("Stream").node.default_child)
+    mapping.filter_criteria = lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
+        filters=[
+            lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(one, separators=(",", ":")))
+            for one in filters
+        ]
+    )

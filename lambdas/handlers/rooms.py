@@ -4,8 +4,8 @@ To remove a room, remove its line. For a short cold start, a room's parts are im
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
 from typing import Any
@@ -20,6 +20,9 @@ from settlement.core.store.dynamodb import Store
 Take = Callable[[object, Any], dict[str, Any]]
 """Takes a body and a caller. Returns the recorded order."""
 
+MakeEvent = Callable[[Row | None, Row | None, StageConfig], Any]
+"""Takes a row before and after a write. Returns the event, or None. Raises MalformedRow."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
@@ -32,6 +35,7 @@ class Room:
     - `before_approval`: raises if the settlement's checks forbid an approval by the provider's webhook.
     - `orders`: maps a route's last part to the order's function. It also has the body's field that repeats
       the route.
+    - `tells`: maps a prefix of rows to the function that makes the event of a change of one.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Room:
     before_approval: str | None = None
     orders: str | None = None
     lists: str | None = None
+    tells: Mapping[str, str] = field(default_factory=dict)
 
 
 ROOMS: tuple[Room, ...] = (
@@ -56,7 +61,12 @@ ROOMS: tuple[Room, ...] = (
     Room(name="accounts", orders="handlers.accounts._account_orders:ORDERS"),
     Room(name="events", orders="handlers.events._replay:ORDERS"),
     Room(name="bank", orders="handlers.bank._booking:ORDERS"),
-    Room(name="payouts", lists="settlement.payouts.lines:listed", orders="handlers.payouts._orders:ORDERS"),
+    Room(
+        name="payouts",
+        lists="settlement.payouts.lines:listed",
+        orders="handlers.payouts._orders:ORDERS",
+        tells={"PAYOUT#": "settlement.payouts.changes:event"},
+    ),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",
@@ -115,10 +125,24 @@ def listing() -> tuple[Callable[[Any], Write | None], ...]:
     return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
 
 
+def event_of(pk: str) -> MakeEvent | None:
+    """The function that makes the events of a row, of another room than the events'."""
+    for room in ROOMS:
+        for prefix, named in room.tells.items():
+            if pk.startswith(prefix):
+                found: MakeEvent = _part(named)
+                return found
+    return None
+
+
 def _brought(seam: str, rooms: Collection[str] | None = None) -> Iterator[Any]:
     for room in ROOMS:
         if rooms is not None and room.name not in rooms:
             continue
         if named := getattr(room, seam):
-            module, _, name = named.partition(":")
-            yield getattr(import_module(module), name)
+            yield _part(named)
+
+
+def _part(named: str) -> Any:
+    module, _, name = named.partition(":")
+    return getattr(import_module(module), name)

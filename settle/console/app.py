@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from settle.console import bank, decisions, failures, pages
+from settle.console import bank, decisions, failures, pages, rooms
 from settle.console.context import Console
 from settle.console.failures import Failure
 from settle.console.guard import ENTER, Guard, cookie_name
@@ -64,13 +64,22 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
     async def lost(request: Request, failed: Exception) -> Response:
         return await run_in_threadpool(_failed, console, request, failed)
 
+    every = _PAGES | {path: _of_room(describe) for path, describe in rooms.pages().items()}
     routes = [
         Route(ENTER, enter, methods=["GET"]),
         Route("/end", end, methods=["POST"]),
-        *(Route(path, _answering(console, page), methods=["GET"]) for path, page in _PAGES.items()),
+        *(Route(path, _answering(console, page), methods=["GET"]) for path, page in every.items()),
         *(Route(path, _answering(console, page), methods=["POST"]) for path, page in _ORDERS.items()),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: lost}), console.session, port)
+
+
+def _of_room(describe: rooms.Describe) -> Page:
+    def page(console: Console, request: Request) -> Response:
+        template, values = describe(console.stack, request.path_params)
+        return shown(template, console.frame(request), **values)
+
+    return page
 
 
 def _answering(console: Console, page: Page) -> Callable[[Request], object]:
@@ -92,6 +101,6 @@ def _failed(console: Console, request: Request, failed: Exception) -> Response:
     failure = failures.told(failed)
     if failure.status == failures.FAULT:
         note(f"settle console: {type(failed).__name__}: {failed}")
-    key = request.path_params.get("key", "")
+    key = request.path_params.get("key", "") if request.url.path.startswith("/settlements/") else ""
     back = f"/settlements/{key}" if KEY.fullmatch(key) else ""
     return refused(failure, console.frame(request), back)

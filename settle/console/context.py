@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from starlette.requests import Request
 
 from settle import instants
+from settle.console import rooms
 from settle.console.allowed import Allowed
 from settle.console.session import Session
 from settle.reports.page.render import Frame
@@ -54,4 +55,5 @@ class Console:
 
     def frame(self, request: Request, live: int | None = None) -> Frame:
         at = timestamp(self.now())
-        return Frame(self.session.csrf, self.person, self.stack.name, request.url.path, at, live)
+        path, links = request.url.path, rooms.links()
+        return Frame(self.session.csrf, self.person, self.stack.name, path, at, live, links)

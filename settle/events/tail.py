@@ -50,7 +50,11 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
     The queue gets its policy at once: a later call about a new queue may fail for a second.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
-    pattern = {"source": ["settlement"], **({"detail": {"subject": [key]}} if key else {})}
+    pattern = (
+        {"source": ["settlement"], "detail": {"subject": [key]}}
+        if key
+        else {"source": ["settlement", "payout"]}
+    )
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]
     arn, partition, _, region, account, *_ = rule.split(":")
     queue = ":".join((arn, partition, "sqs", region, account, name))

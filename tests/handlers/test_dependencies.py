@@ -20,7 +20,10 @@ from tests.world.functions import FILES
 
 CLIENTS = {
     name: ["secretsmanager"]
-    for name in ("handlers.kyc.verify_kyc", "handlers.kyc.kyc_decided", "handlers.checks.check_decided")
+    for name in (
+        *("handlers.kyc.verify_kyc", "handlers.kyc.kyc_decided", "handlers.checks.check_decided"),
+        *("handlers.payouts.bank_events", "handlers.payouts.follow_payouts"),
+    )
 }
 """Clients besides DynamoDB's that a function makes at start, because each of its calls needs them."""
 

@@ -167,7 +167,7 @@ BANK_ALARMS = {
 PAYOUT_ALARMS = {
     "PayoutCases": _ours("PayoutCases", 1, "Maximum", missing="ignore"),
     # FollowPayouts reports in each run: no data means that it is dead.
-    "PayoutLookLate": _ours("PayoutLookLate", 900, "Maximum", missing="breaching"),
+    "PayoutLookLate": _ours("PayoutLookLateSeconds", 900, "Maximum", missing="breaching"),
     "PayoutLineFaults": _ours("PayoutLineFaults", 1, "Maximum", missing="ignore"),
     "PayoutUnknown": _ours("PayoutUnknown"),
     # A circuit reports its changes alone.

@@ -15,7 +15,7 @@ LEVELS = {
 
 OF_OPTIONS = {
     *("StatementFaults", "StatementMissing"),
-    *("PayoutCases", "PayoutLookLate", "PayoutLineFaults", "BankCircuit"),
+    *("PayoutCases", "PayoutLookLateSeconds", "PayoutLineFaults", "BankCircuit"),
 }
 """As those, of stages that read the bank's statements or pay out."""
 

@@ -6,7 +6,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from tests.world.contracts import CONTRACTS, EVENT, OUTCOME
+from tests.world.contracts import CONTRACTS, EVENT, OUTCOME, PAYOUT_EVENT
 
 __all__ = [
     "CIRCUIT",
@@ -15,6 +15,7 @@ __all__ = [
     "EVENT",
     "GLASS",
     "OUTCOME",
+    "PAYOUT_EVENT",
     "REQUEST",
     "RESOLVED",
     "SCHEMAS",

@@ -8,6 +8,7 @@ import jsonschema_rs
 import yaml
 
 from settlement.core.model.compensation_input import parse_compensation
+from settlement.core.model.request import KEY
 from settlement.core.model.status import Status
 from tests.unit.vectors import CONFIG
 from tests.world.contracts import CONTRACTS, checked_event, schema
@@ -62,6 +63,18 @@ def task(found: Any) -> None:
     )
 
 
+def payout(found: Any) -> None:
+    """Check an input of the machine that pays out."""
+    assert found.keys() == {"payout"}
+    of_openapi("settlements", "PayoutRequest")(found["payout"])
+
+
+def key_alone(found: Any) -> None:
+    """Check an input that names a reserved payout."""
+    assert found.keys() == {"key"}
+    assert KEY.fullmatch(found["key"])
+
+
 def compensation(found: Any) -> None:
     parse_compensation(found, CONFIG)
 
@@ -75,6 +88,8 @@ KINDS: dict[str, Callable[[Any], object]] = {
     "payer": request,
     "metadata": part_of_a_request,
     "Parameters": task,
+    "payout": payout,
+    "key": key_alone,
 }
 """Contract of a document, chosen by the first of these fields that the document has."""
 

@@ -34,6 +34,7 @@ from tests.unit.contracts import (
     EVENT,
     GLASS,
     OUTCOME,
+    PAYOUT_EVENT,
     REQUEST,
     RESOLVED,
     SCHEMAS,
@@ -49,7 +50,7 @@ each_contract = pytest.mark.parametrize("name", SCHEMAS)
 
 
 def test_there_is_a_contract_for_every_input_and_output() -> None:
-    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, ENTERED, RESOLVED, GLASS, CIRCUIT}
+    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, PAYOUT_EVENT, ENTERED, RESOLVED, GLASS, CIRCUIT}
 
 
 @each_contract

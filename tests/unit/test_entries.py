@@ -2,7 +2,7 @@ import pytest
 
 from settlement.core.ledger import entries, forward, keys
 from settlement.core.ledger.transaction import AlreadyApplied, Transfer
-from settlement.core.model.errors import IdempotencyConflict, ProposalRefused
+from settlement.core.model.errors import IdempotencyConflict, LineRefused, ProposalRefused
 from settlement.core.model.status import Step
 from tests.unit import states, vectors
 from tests.unit.conditions import admits
@@ -27,9 +27,13 @@ PROPOSED_AGAIN = "proposals.propose.again"
 """Replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
 
 PAYOUTS_NAME = "writes.reserve[1]"
-"""Its payout's row is the record."""
+"""Its payout's row is the record, as it is of a line's match."""
 
-OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME)
+OF_A_LINE = [
+    name for name in PUTS if name.startswith("writes.") and PUTS[name].parameters["Item"]["sk"] == "MATCH"
+]
+
+OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME, *OF_A_LINE)
 RECORDS = [name for name in PUTS if name not in OTHERS]
 """Names only: writes are built in their tests, because mutants are not active at import."""
 
@@ -91,6 +95,18 @@ def test_an_existing_entry_is_a_conflict_not_a_replay(name: str) -> None:
         assert str(refusal) == CLAIMED.replace(SETTLEMENT.key, key)
 
 
+@pytest.mark.parametrize("name", OF_A_LINE)
+def test_a_line_that_a_payout_has_is_refused(name: str) -> None:
+    write = vectors.named_writes()[name]
+    row = dict(write.parameters["Item"])
+
+    assert admits(write, None)
+    assert not admits(write, row)
+    refusal = write.on_failure(row)
+    assert type(refusal) is LineRefused
+    assert str(refusal) == f"line: it belongs to {row['order']}"
+
+
 def test_the_tests_cover_every_kind_of_put() -> None:
     kinds = {keys.subject(put.parameters["Item"])[0] for put in PUTS.values()}
 
@@ -104,7 +120,7 @@ def test_the_tests_cover_every_kind_of_put() -> None:
         "ORDER",
         "PROPOSAL",
         *("BANK_FILE", "BANK_LINE", "BANKED", "BANK_ORDER"),
-        *there("payouts", "DESTINATION", "PAYOUT", "PAYOUT_REFERENCE"),
+        *there("payouts", "DESTINATION", "PAYOUT", "PAYOUT_CASE", "PAYOUT_LINE", "PAYOUT_REFERENCE"),
     }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)

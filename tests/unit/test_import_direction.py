@@ -39,7 +39,7 @@ ROOMS = {
     "books": ("journal",),
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
     "bank": ("accounts", "http"),
-    "payouts": ("bank", "http", "kyc", "signing"),
+    "payouts": ("bank", "events", "http", "kyc", "signing"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -62,7 +62,10 @@ PURE_MODULES = {
     "merchants": ("order", "sweep", "sweeps"),
     "orders": ("approval", "partial_reversal", "parts", "proposal", "proposals", "requests"),
     "paging": ("page",),
-    "payouts": ("decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "writes"),
+    "payouts": (
+        *("changes", "decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "told"),
+        "writes",
+    ),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
         *("payout_row", "payout_rows", "payouts", "payouts_judged"),

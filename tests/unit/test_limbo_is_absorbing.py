@@ -69,7 +69,7 @@ def test_without_its_fence_a_write_would_change_rows_in_limbo(name: str) -> None
 
 OF_NO_SETTLEMENT = {
     *("balances", "entries", "sweep", "account_orders", "administration", "proposals", "partial_reversal"),
-    *("booking", "record", "destination", "writes"),
+    *("booking", "record", "decision", "destination", "lines", "writes"),
 }
 """Modules that write no settlement row, or only through another module's builder."""
 
@@ -104,7 +104,7 @@ def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
 
 # No other code writes, but a circuit its own row (http/test_circuit_row.py)
 
-_OF_PAYOUTS = ("destination", "follow", "writes")
+_OF_PAYOUTS = ("decision", "destination", "follow", "lines", "writes")
 SETTLEMENT, HANDLERS = "lambdas/settlement", "lambdas/handlers"
 STORE, CIRCUIT = f"{SETTLEMENT}/core/store/dynamodb.py", f"{SETTLEMENT}/http/shared_circuit.py"
 TRANSACTION = f"{SETTLEMENT}/core/ledger/transaction.py"
@@ -158,7 +158,8 @@ def _words(path: Path) -> set[str]:
             | {f"{SETTLEMENT}/orders/{name}.py" for name in ("partial_reversal", "parts", "proposals")}
             | {
                 *there("doors", f"{SETTLEMENT}/doors/cancellation.py"),
-                *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record")),
+                *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record", "recording")),
+                f"{HANDLERS}/rooms.py",
                 *there("payouts", *(f"{SETTLEMENT}/payouts/{name}.py" for name in _OF_PAYOUTS)),
                 *there("checks", f"{SETTLEMENT}/checks/waits.py"),
             }

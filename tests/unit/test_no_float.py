@@ -47,6 +47,7 @@ ALLOWED = {
     ),
     # The pause between two looks at a row that moves.
     ("settlement/proof/second_look.py", "_PAUSE_SECONDS = 0.2"),
+    ("settlement/proof/payout_look.py", "PAUSE_SECONDS = 0.2"),
 }
 """Allowed statements, each with its reason. Remove a statement here once the code no longer has it."""
 

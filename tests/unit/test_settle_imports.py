@@ -65,7 +65,10 @@ EXCEPTIONS = {
 
 REACHES = {
     "alembic": {"settle.books.*"},
-    "boto3": {"settle.stack", "settle.door", "settle.local.simulated", "settle.migrations.reach"},
+    "boto3": {
+        *("settle.stack", "settle.door", "settle.local.simulated", "settle.migrations.reach"),
+        "settle.local.demo.persons",
+    },
     "jinja2": {"settle.reports.page.render"},
     "multiprocessing": {"settle.proof.segments"},
     "platformdirs": {"settle.local.state"},

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
-OUTCOME, EVENT = "settlement-outcome", "settlement-event"
+OUTCOME, EVENT, PAYOUT_EVENT = "settlement-outcome", "settlement-event", "payout-event"
 
 
 def schema(name: str) -> Any:
@@ -16,6 +16,7 @@ _OUTCOME = jsonschema_rs.validator_for(schema(OUTCOME))
 _EVENT = jsonschema_rs.validator_for(
     schema(EVENT), registry=jsonschema_rs.Registry([(schema(OUTCOME)["$id"], schema(OUTCOME))])
 )
+_PAYOUT_EVENT = jsonschema_rs.validator_for(schema(PAYOUT_EVENT))
 _PAGES = {
     "LimboEntered": jsonschema_rs.validator_for(schema("limbo-entered")),
     "LimboResolved": jsonschema_rs.validator_for(schema("limbo-resolved")),
@@ -31,9 +32,11 @@ def checked_outcome(outcome: Any) -> Any:
 
 def checked_event(event: Any) -> Any:
     """Return the event. Raises AssertionError if it breaks its contract."""
-    assert event["id"] == f"{event['subject']}:{event['sequence']}", event["id"]
+    is_payout = event["type"].startswith("payout.")
+    of = "payout:" if is_payout else ""
+    assert event["id"] == f"{of}{event['subject']}:{event['sequence']}", event["id"]
     assert event["subject"] == event["data"]["key"], event["id"]
-    return _checked(_EVENT, event, "an event")
+    return _checked(_PAYOUT_EVENT if is_payout else _EVENT, event, "an event")
 
 
 def checked_page(kind: str, detail: Any) -> Any:

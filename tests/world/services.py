@@ -149,7 +149,8 @@ class Bus:
     def _take(self, entry: dict[str, str]) -> dict[str, str]:
         assert entry["EventBusName"] == os.environ["OUTCOME_BUS"]
         event = checked_event(json.loads(entry["Detail"]))
-        assert (entry["Source"], entry["DetailType"]) == ("settlement", event["type"])
+        assert entry["DetailType"] == event["type"]
+        assert entry["Source"] == event["type"].partition(".")[0]
         if code := self.refuses(event):
             return {"ErrorCode": code, "ErrorMessage": "no"}
         self.taken.append(event)
@@ -167,7 +168,7 @@ class OrderedTopic:
     def publish(self, *, TopicArn: str, Message: str, **message: Any) -> dict[str, Any]:  # noqa: N803
         assert TopicArn == os.environ["ORDERED_TOPIC"]
         event = json.loads(Message)
-        assert message["MessageGroupId"] == event["subject"]
+        assert f"{message['MessageGroupId']}:{event['sequence']}" == event["id"]
         assert message["MessageAttributes"] == {
             "type": {"DataType": "String", "StringValue": event["type"]},
             "status": {"DataType": "String", "StringValue": event["data"]["status"]},

@@ -1,11 +1,11 @@
-"""Publish settlement changes from the table's stream on the outcome bus."""
+"""Publish changes of settlements and payouts from the table's stream on the outcome bus."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from handlers import _dependencies
+from handlers import _dependencies, rooms
 from settlement.aws import queues
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.wire import from_wire
@@ -31,11 +31,18 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     if "replay" in event:
         return _replay(event["replay"])
     records: Sequence[Record] = event["Records"]
+    making = [(record, _maker(record)) for record in records]
     try:
-        _pass_on([one for one in records if not _is_settlement(one)])
+        _pass_on([record for record, maker in making if maker is None])
     finally:
-        _relay([one for one in records if _is_settlement(one)])
+        _relay([(record, maker) for record, maker in making if maker])
     return None
+
+
+def _maker(record: Record) -> rooms.MakeEvent | None:
+    """The function that makes the record's event. None: the record is a merchant's release."""
+    pk = record["dynamodb"]["Keys"]["pk"]["S"]
+    return events.event if pk.startswith(_SETTLEMENT) else rooms.event_of(pk)
 
 
 def _pass_on(releases: Sequence[Record]) -> None:
@@ -44,20 +51,21 @@ def _pass_on(releases: Sequence[Record]) -> None:
         queues.send("SWEEPS", json.dumps([[key["pk"]["S"], key["sk"]["S"]] for key in keys]))
 
 
-def _relay(records: Iterable[Record]) -> None:
-    told, untold = [], list[tuple[str, str]]()
-    for record in records:
+def _relay(making: Iterable[tuple[Record, rooms.MakeEvent]]) -> None:
+    told, untold, keys = [], list[tuple[str, str]](), dict[str, str]()
+    for record, maker in making:
         change = record["dynamodb"]
         at = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
         try:
-            found = events.event(_image(change, "OldImage"), _image(change, "NewImage"), _dependencies.config)
+            found = maker(_image(change, "OldImage"), _image(change, "NewImage"), _dependencies.config)
             if found:
                 made = events.cloud_event(found, source=outcome_bus.SOURCE, time=timestamp(at))
                 json.dumps(made)
                 told.append(made)
+                keys[made["id"]] = _key(record)
         except (ValueError, TypeError) as wrong:  # a MalformedRow, or types that no function writes
             untold.append((_key(record), str(wrong)))
-    untold += _publish(told)
+    untold += [(keys[one.event["id"]], one.reason) for one in _publish(told)]
     gauge("EventsPublished", len(told))
     for key, reason in untold:
         logger.warning("event put aside", key=key)
@@ -65,15 +73,15 @@ def _relay(records: Iterable[Record]) -> None:
         queues.send("EVENTS_PUT_ASIDE", json.dumps(aside))
 
 
-def _publish(told: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Publish events. Return (key, reason) of each event that is never accepted.
+def _publish(told: Sequence[dict[str, Any]]) -> list[outcome_bus.Refused]:
+    """Publish events. Return those that are never accepted.
 
     Raises EventsUnavailable. The ordered topic never gets such an event: it might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]
     ordered_topic.publish([one for one in told if one not in never_taken])
-    return [(one.event["subject"], one.reason) for one in refused]
+    return refused
 
 
 def _replay(keys: Iterable[str]) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def _replay(keys: Iterable[str]) -> dict[str, Any]:
             told.append(_snapshot(key))
         except ValueError as wrong:
             untold[key] = str(wrong)
-    untold |= _publish(told)
+    untold |= {one.event["subject"]: one.reason for one in _publish(told)}
     return {"told": [one["subject"] for one in told if one["subject"] not in untold], "untold": untold}
 
 
@@ -100,9 +108,6 @@ def _image(change: Record, name: str) -> dict[str, Any] | None:
 
 
 def _key(record: Record) -> str:
+    """A settlement's key; the whole key of another row."""
     key: str = record["dynamodb"]["Keys"]["pk"]["S"]
     return key.removeprefix(_SETTLEMENT)
-
-
-def _is_settlement(record: Record) -> bool:
-    return bool(record["dynamodb"]["Keys"]["pk"]["S"].startswith(_SETTLEMENT))

@@ -1,4 +1,4 @@
-"""The bank behind its circuit: one for each thread, as a connection serves one."""
+"""The stage's bank: over HTTP and behind its circuit, one for each thread; or over files."""
 
 import os
 import threading
@@ -12,6 +12,7 @@ from settlement.http.circuit import State, Thresholds
 from settlement.http.exchange import Exchanger
 from settlement.http.shared_circuit import SharedCircuit, from_row
 from settlement.kyc import shared_secrets
+from settlement.payouts import bucket
 from settlement.payouts.guarded import CIRCUIT, Guarded
 from settlement.payouts.over_http import OverHttp
 from settlement.payouts.port import Bank, Declared
@@ -24,6 +25,8 @@ _own = threading.local()
 
 def bank() -> Bank:
     """Raises StoreUnavailable if the token is unreadable: nothing was sent then."""
+    if files := _payouts.config().get("files"):
+        return bucket.over_files(files)
     token = _token()
     if not hasattr(_own, "bank"):
         _own.over_http = _over_http(token)
@@ -34,7 +37,12 @@ def bank() -> Bank:
 
 
 def measure() -> None:
-    """Publish the circuit's level in each run: a change may be lost with the environment that made it."""
+    """Publish the circuit's level in each run: a change may be lost with the environment that made it.
+
+    A bank that takes files has no circuit.
+    """
+    if "breaker" not in _payouts.config():
+        return
     row = _dependencies.store.read(keys.circuit(CIRCUIT.name)) or {}
     gauge("BankCircuit", int(from_row(row).state is not State.CLOSED))
 

@@ -58,7 +58,7 @@ def _run(context: Any) -> dict[str, int]:
         within(lambda identity: _follower().book_listed(identity)), map(_key, rounds.lines(store, now))
     )
     due, cases = rounds.due(store, now), rounds.cases(store)
-    gauge("PayoutLookLate", rounds.late_seconds(due, now))
+    gauge("PayoutLookLateSeconds", rounds.late_seconds(due, now))
     looked = map(_key, [*due, *rounds.turn(cases, now)])
     looks = _workers.each(within(lambda key: _follower().look(key)), looked)
     states = [state for state in looks if state]

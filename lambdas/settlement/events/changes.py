@@ -41,22 +41,27 @@ class EventType(StrEnum):
     REVERSED_IN_PART = "reversed_in_part"
 
 
+SETTLEMENT: Final = "settlement"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A settlement after a change. `type` names the change.
+    """A settlement or another thing of the table after a change. `type` names the change, `about` the thing.
 
-    `sequence` numbers a settlement's events from 1 without a gap.
+    `sequence` numbers the events of a thing from 1 without a gap.
     """
 
-    type: EventType | Literal["snapshot"]
+    type: str
     key: str
     sequence: int
     data: Mapping[str, Any]
+    about: str = SETTLEMENT
 
     @property
     def id(self) -> str:
-        """The event's id. Every resend and replay has the same."""
-        return f"{self.key}:{self.sequence}"
+        """The event's id. Every resend and replay has the same. Two things may have one key."""
+        named = self.key if self.about == SETTLEMENT else f"{self.about}:{self.key}"
+        return f"{named}:{self.sequence}"
 
 
 SNAPSHOT: Final = "snapshot"
@@ -64,12 +69,12 @@ SNAPSHOT: Final = "snapshot"
 
 
 def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
-    """A CloudEvent as in `docs/contracts/settlement-event.schema.json`."""
+    """A CloudEvent as in `docs/contracts`: `settlement-event` or `payout-event`."""
     return {
         "specversion": "1.0",
         "id": told.id,
         "source": source,
-        "type": f"settlement.{told.type}",
+        "type": f"{told.about}.{told.type}",
         "subject": told.key,
         "time": time,
         "datacontenttype": "application/json",

@@ -34,7 +34,7 @@ def _message(event: dict[str, Any]) -> dict[str, Any]:
     filtered = {"type": event["type"], "status": event["data"]["status"]}
     return {
         "Message": json.dumps(event),
-        "MessageGroupId": event["subject"],
+        "MessageGroupId": event["id"].removesuffix(f":{event['sequence']}"),
         # Within five minutes, the topic would drop a replay that has its event's id.
         "MessageDeduplicationId": f"{event['id']}:{event['time']}" if "replayed" in event else event["id"],
         "MessageAttributes": {

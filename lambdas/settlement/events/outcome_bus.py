@@ -61,7 +61,7 @@ def _put(entries: list[dict[str, str]]) -> list[str]:
 
 def _entry(kind: str, detail: str) -> dict[str, str]:
     return {
-        "Source": "settlement",
+        "Source": kind.partition(".")[0],  # so a rule for settlements passes nothing else
         "DetailType": kind,
         "Detail": detail,
         "EventBusName": os.environ["OUTCOME_BUS"],

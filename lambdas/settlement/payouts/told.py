@@ -63,3 +63,15 @@ def of_state(state: State, config: StageConfig) -> dict[str, Any]:
         **(case if state.trouble else {}),
         **({"decided": {name: state.decided[name] for name in _DECIDED}} if state.decided else {}),
     }
+
+
+def of_event(state: State, config: StageConfig) -> dict[str, Any]:
+    """As `of_state`, without persons, and without the digest, which covers the bank account.
+
+    Services of other teams may read events. Raises MalformedRow.
+    """
+    found = of_state(state, config)
+    found.pop("decided", None)
+    if "case" in found:
+        found["case"] = {name: value for name, value in found["case"].items() if name != "digest"}
+    return found

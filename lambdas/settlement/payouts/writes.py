@@ -83,7 +83,7 @@ def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
 def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
     """Claim the key and debit the customer.
 
-    A repeated payout is a replay even if the limits are lower by now.
+    A repeated payout is a replay even if the limits are lower by now. The send refuses a later freeze.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
@@ -97,7 +97,6 @@ def reserve(payout: Payout, destination: Destination, limits: Limits, now: datet
     return (
         put(state.to_row(), on_failure=meaning),
         put(named, on_failure=lambda found: IdempotencyConflict.of_key(payout.key)),
-        _use(payout),
         _count_day(payout, limits, now),
         _debit(payout),
         _entry(payout, RESERVE, moved, now, paid_to=destination.paid_to),
@@ -225,7 +224,6 @@ def _debit(payout: Payout) -> Write:
             sufficient(payout.amount),
             NOT_IN_LIMBO,
             NOT_FROZEN,
-            EXISTS,
             NOT_CLOSED,
         ],
         on_failure=meaning,

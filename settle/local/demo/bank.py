@@ -16,6 +16,7 @@ from settle.local import embedded_aws, simulated
 from settle.local.bank_behaviour import Behaviour
 from settle.local.demo import persons
 from settle.order import give as order
+from settle.payouts.paying import pay
 from settle.stack import Stack, embedded
 from settlement.accounts.order import OrderKind
 from settlement.bank.recorded import BankRecord
@@ -155,9 +156,7 @@ class Walk:
             amount = CLOSING_FUNDS if number == TO_CLOSED else f"{10 + number}.00"
             request = {"key": self.key(number), "account": self.payer(number), "amount": amount}
             request |= {"currency": CURRENCY, "destination": f"payee-{self.run}-{number}"}
-            answer = self.stack.services.call("POST", "/payouts", request)
-            if answer.status not in (200, 202):
-                raise CommandFailed(Exit.FAILED, f"{request['key']}: {answer.content.get('message')}")
+            pay(self.stack, request)
         closed = {"account": self.payer(TO_CLOSED), "reason": "demo"}
         give(self.stack, OrderKind.CLOSE, key=f"demo-close-{self.run}", **closed)
 

@@ -31,7 +31,7 @@ _MEANINGS = {
 class Frame:
     """The console's frame around a page. `at` is the page's time.
 
-    `live` is the interval of its reloads. None: no reloads.
+    `live` is the interval of its reloads. None: no reloads. `rooms` are links, as paths and names.
     """
 
     csrf: str
@@ -40,6 +40,7 @@ class Frame:
     path: str
     at: str
     live: int | None = None
+    rooms: Sequence[tuple[str, str]] = ()
 
 
 def settlement(report: Mapping[str, Any], frame: Frame | None = None) -> str:

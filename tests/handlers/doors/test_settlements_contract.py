@@ -117,7 +117,7 @@ def door(
     calls: Calls, clock: Clock, s3: MemoryS3, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[requests.Session]:
     monkeypatch.setattr(_payouts, "config", lambda: PAYOUTS)
-    monkeypatch.setattr(serve_payouts, "_start", lambda key: None)
+    monkeypatch.setattr(serve_payouts, "_ask", lambda key: None)
     calls.after("CollectFee")
     rows = [row for row in calls.ledger.rows() if row["pk"].startswith("ENTRIES#")]
     SealedJournal(s3, "journal").add([*map(inserted, rows)], NOW - timedelta(hours=1))

@@ -11,7 +11,6 @@ import pytest
 
 from handlers import _dependencies
 from handlers.payouts import _bank, _payouts
-from settlement.aws import step_functions
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.payouts.payout import Payout, State, Word, reference_of
@@ -21,7 +20,6 @@ from tests.world.functions import Context
 from tests.world.ledger import signing
 from tests.world.orders import PROOF, answered, request
 from tests.world.services import Caller, signed
-from tests.world.step_functions import ExecutionAlreadyExists, client_error
 
 KEY = "payout-2026-000101"
 REFERENCE = reference_of(KEY)
@@ -73,34 +71,12 @@ class Bank:
         raise NotImplementedError("BankEvents parses events without the bank's credential")
 
 
-@dataclass
-class Starts:
-    """A Step Functions client that keeps starts, refuses `taken` names, and raises `failing`."""
-
-    taken: set[str] = field(default_factory=set)
-    failing: BaseException | None = None
-    started: list[tuple[str, str, Any]] = field(default_factory=list)
-
-    @property
-    def exceptions(self) -> Any:
-        return type("exceptions", (), {"ExecutionAlreadyExists": ExecutionAlreadyExists})
-
-    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803
-        if self.failing:
-            raise self.failing
-        if name in self.taken:
-            raise client_error("StartExecution", "ExecutionAlreadyExists", ExecutionAlreadyExists)
-        self.started.append((stateMachineArn.rpartition(":")[2], name, json.loads(input)))
-        return {"executionArn": "arn"}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """The room's functions, and the persons around them."""
 
     calls: Calls
     bank: Bank
-    starts: Starts
 
     def reserve(self, **changed: Any) -> dict[str, str]:
         answer: dict[str, str] = self.calls.handlers["ReservePayout"]({"payout": WIRE | changed}, Context())
@@ -189,20 +165,19 @@ class Desk:
 @pytest.fixture
 def empty(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A funded customer without a payee. The payouts' orders reach FollowPayouts."""
-    bank, starts = Bank(), Starts()
+    bank = Bank()
     monkeypatch.setattr(_dependencies, "store", signing(calls.ledger).store)
     monkeypatch.setattr(_dependencies, "dynamodb", calls.ledger.client)
     monkeypatch.setenv("TABLE_NAME", calls.ledger.table_name)
     vars(_bank._own).clear()
     monkeypatch.setattr(_bank, "bank", lambda: bank)
-    monkeypatch.setattr(step_functions, "_client", starts)
     calls.ledger.open("alice", 100_00)
     follow = unwrap(
         calls.handlers["FollowPayouts"]
     )  # within another function's call: one process, one log line
     calls.functions.answers = lambda event: follow(event, Context())
     _payouts.config.cache_clear()
-    return Desk(calls=calls, bank=bank, starts=starts)
+    return Desk(calls=calls, bank=bank)
 
 
 @pytest.fixture

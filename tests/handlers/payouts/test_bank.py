@@ -112,7 +112,7 @@ def test_a_run_of_eight_threads_sends_each_payout_once(wired: tuple[Desk, Any]) 
     assert amounts == {desk.state(key).payout.reference: "0.01" for key in keys_}
 
 
-def test_an_order_that_is_paid_without_an_answer_is_sent_once(wired: tuple[Desk, Any]) -> None:
+def test_an_order_paid_without_an_answer_is_sent_once(wired: tuple[Desk, Any]) -> None:
     desk, bank = wired
     desk.reserve()
     bank.silent = True
@@ -125,7 +125,7 @@ def test_an_order_that_is_paid_without_an_answer_is_sent_once(wired: tuple[Desk,
     assert bank.orders.keys() == {REFERENCE}
 
 
-def test_a_dead_bank_opens_the_circuit_before_a_send_is_on_record(wired: tuple[Desk, Any]) -> None:
+def test_an_open_circuit_stops_a_send_before_its_record(wired: tuple[Desk, Any]) -> None:
     desk, bank = wired
     bank.silent = True
     keys_ = desk.many(40)
@@ -172,9 +172,7 @@ def test_a_renewed_token_serves_the_same_connection(
     [throttled("GetSecretValue"), "canary", "[]", {}, {"api_key": ""}, {"api_key": "a\r\nb"}, {"api_key": 7}],
     ids=ascii,
 )
-def test_without_a_token_nothing_is_sent_and_the_banks_alarm_rings(
-    wired: tuple[Desk, Any], content: Any
-) -> None:
+def test_without_a_token_nothing_is_sent_and_an_alarm_rings(wired: tuple[Desk, Any], content: Any) -> None:
     desk, bank = wired
     desk.reserve()
     desk.calls.secrets.content = content

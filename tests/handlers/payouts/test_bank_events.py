@@ -139,7 +139,7 @@ def test_a_call_without_a_header_reads_no_secret(waiting: Desk, name: str) -> No
 
 
 @pytest.mark.parametrize("content", [throttled("GetSecretValue"), "canary", "[]", {"current": "short"}, {}])
-def test_an_unreadable_secret_is_the_banks_alarm_and_asks_for_a_repeat(
+def test_an_unreadable_secret_alarms_and_asks_for_a_repeat(
     waiting: Desk, log: io.StringIO, content: Any
 ) -> None:
     waiting.calls.secrets.content = content

@@ -25,7 +25,7 @@ from tests.world.bank_rows import FILE
 from tests.world.bank_rows import LINE as BANK_LINE
 from tests.world.functions import Context
 
-LEVELS = ("PayoutLookLate", "PayoutCases", "PayoutLineFaults", "PayoutUnknown", "BankCircuit")
+LEVELS = ("PayoutLookLateSeconds", "PayoutCases", "PayoutLineFaults", "PayoutUnknown", "BankCircuit")
 QUIET = dict.fromkeys(LEVELS, 0)
 
 
@@ -119,13 +119,13 @@ def test_an_idle_run_publishes_its_levels(desk: Desk) -> None:
     assert desk.calls.counted() == {"StepCalled": 1, **QUIET}
 
 
-def test_a_run_looks_at_what_is_due_and_at_nothing_else(desk: Desk) -> None:
+def test_a_run_looks_only_at_due_payouts(desk: Desk) -> None:
     desk.many(10)
     desk.calls.later(seconds=5)
 
     assert desk.run() == {"lines": 0, "looked": 10, "due": 10, "cases": 0}
     assert sorted(desk.bank.sent) == [numbered(number) for number in range(10)]
-    assert desk.calls.counted()["PayoutLookLate"] == 5
+    assert desk.calls.counted()["PayoutLookLateSeconds"] == 5
     assert desk.run()["due"] == 0
 
 
@@ -360,7 +360,7 @@ def test_of_two_debits_one_confirms_and_one_is_a_fault(desk: Desk) -> None:
     assert desk.moved() == {"alice": -48_20, "external:EUR": 48_20}
 
 
-def test_a_run_killed_before_it_books_a_line_leaves_it_listed(desk: Desk) -> None:
+def test_a_run_killed_before_a_booking_leaves_its_line_listed(desk: Desk) -> None:
     desk.reserve()
     desk.look()
     bank_line(desk, REFERENCE)

@@ -104,7 +104,7 @@ def test_a_statement_that_comes_again_lists_nothing_again(calls: Calls, bank: Me
 
 @pytest.mark.usefixtures("_wanted")
 @pytest.mark.parametrize("dies_at", range(6))
-def test_a_run_that_dies_lists_each_line_that_it_has_put(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
+def test_a_run_that_dies_has_listed_each_put_line(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
     put(bank, day(paid(REFERENCE, side=Side.OUT), paid(), paid(REFERENCE, bank_reference="B-2")))
     with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         read()
@@ -120,9 +120,7 @@ def test_a_run_that_dies_lists_each_line_that_it_has_put(calls: Calls, bank: Mem
 
 @pytest.mark.usefixtures("_wanted")
 @pytest.mark.parametrize("calls_in_time", range(1, 5))
-def test_a_run_whose_time_ends_halfway_is_completed_by_the_next(
-    calls: Calls, bank: MemoryS3, calls_in_time: int
-) -> None:
+def test_a_run_cut_short_is_completed_by_the_next(calls: Calls, bank: MemoryS3, calls_in_time: int) -> None:
     put(bank, OURS)
 
     read(chain(repeat(50_000, calls_in_time), repeat(0)))

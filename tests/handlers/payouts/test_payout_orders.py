@@ -8,6 +8,7 @@ import pytest
 
 from handlers.payouts import _orders
 from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import (
     DestinationRefused,
     IdempotencyConflict,
@@ -20,6 +21,7 @@ from settlement.core.model.errors import (
 )
 from settlement.payouts.payout import Word
 from settlement.payouts.port import Found
+from settlement.signing.signature import SIGNATURE
 from tests.handlers.accounts.test_take_account_order import FREEZE
 from tests.handlers.payouts.conftest import ADA, BEA, CONFIRM, HOLDER, IBAN, KEY, PAYEE, Desk
 from tests.world.services import throttled, unanswered
@@ -94,7 +96,7 @@ def test_one_person_does_not_add_and_confirm(empty: Desk, by: str) -> None:
         empty.order("confirm-payee", CONFIRM, by)
 
 
-def test_a_confirmation_that_comes_again_does_not_begin_the_rest_anew(empty: Desk) -> None:
+def test_a_repeated_confirmation_does_not_begin_the_rest_anew(empty: Desk) -> None:
     empty.order("add-payee", PAYEE)
     first = empty.order("confirm-payee", CONFIRM, BEA)
     empty.calls.later(hours=5)
@@ -217,6 +219,23 @@ def test_a_decision_about_something_else_is_refused(
         desk.order(route, shown | changed, BEA)
 
 
+@pytest.mark.parametrize(
+    "forge",
+    [lambda row: row | {"by": ADA}, lambda row: {name: row[name] for name in row if name != SIGNATURE}],
+    ids=["altered", "unsigned"],
+)
+def test_a_forged_proposal_is_not_approved(desk: Desk, forge: Callable[[Row], Row]) -> None:
+    """One person who may write rows would decide alone."""
+    desk.case()
+    shown = desk.shown()
+    desk.order("propose-payout", shown, BEA)
+    (proposed,) = (row for row in desk.calls.ledger.rows() if "#PROPOSED#" in row["sk"])
+    desk.calls.ledger.put(forge(proposed))
+
+    with desk.calls.writes_nothing(), pytest.raises(RowDamaged):
+        desk.order("approve-payout", shown, BEA)
+
+
 def test_an_approval_whose_answer_was_lost_is_a_replay(desk: Desk) -> None:
     desk.case()
     shown = desk.shown()
@@ -286,7 +305,7 @@ def test_a_function_that_fails_leaves_the_approval_on_record(desk: Desk) -> None
     assert desk.order("approve-payout", shown, BEA)["not_yet"] == "StartUnavailable"
 
 
-def test_a_word_of_the_bank_after_the_approval_opens_a_new_case(desk: Desk) -> None:
+def test_the_banks_word_after_an_approval_opens_a_case(desk: Desk) -> None:
     desk.case()
     desk.bank.found = Found(Word.PAID)
 
@@ -309,7 +328,18 @@ def test_a_look_at_nobodys_payout_calls_no_function(desk: Desk) -> None:
     assert desk.calls.functions.sent == []
 
 
-def test_an_answer_that_is_cut_off_may_be_asked_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
+def test_a_slow_look_is_answered_with_the_state_before_it(desk: Desk, failing: Exception) -> None:
+    desk.reserve()
+    desk.calls.functions.failing = failing
+
+    told = desk.order("ask-payout", {"key": KEY})
+
+    assert (told["status"], told["not_yet"]) == ("RESERVED", type(failing).__name__)
+    assert told.keys() - {"not_yet"} == desk.get()[1].keys()
+
+
+def test_an_answer_that_is_cut_off_is_no_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cut:
         def read(self) -> bytes:
             raise unanswered()
@@ -317,8 +347,14 @@ def test_an_answer_that_is_cut_off_may_be_asked_again(desk: Desk, monkeypatch: p
     desk.reserve()
     monkeypatch.setattr(desk.calls.functions, "invoke", lambda **_: {"Payload": Cut()})
 
-    with pytest.raises(StartUnavailable, match="ReadTimeoutError"):
-        desk.order("ask-payout", {"key": KEY})
+    assert desk.order("ask-payout", {"key": KEY})["not_yet"] == "ReadTimeoutError"
+
+
+def test_no_slow_look_shows_the_payees_bank_account(desk: Desk) -> None:
+    desk.reserve()
+    desk.calls.functions.failing = unanswered()
+
+    assert IBAN not in json.dumps(desk.order("ask-payout", {"key": KEY}))
 
 
 def test_no_order_on_a_case_shows_the_payees_bank_account(desk: Desk) -> None:

@@ -173,7 +173,7 @@ def test_an_unknown_payout_is_refused(desk: Desk, name: str) -> None:
 
 @pytest.mark.parametrize("name", SPOILT)
 @every_function
-def test_a_damaged_row_is_named_and_nothing_is_decided_on_it(desk: Desk, case: Case, name: str) -> None:
+def test_a_damaged_row_is_named_and_decides_nothing(desk: Desk, case: Case, name: str) -> None:
     case.arrange(desk)
     case.call(desk)
     desk.alter(**{name: SPOILT[name]})

@@ -79,7 +79,7 @@ def unsigned(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [frozen, unsigned])
-def test_a_reserved_payout_stays_a_replay_whatever_happens_to_its_payee(
+def test_a_reserved_payout_stays_a_replay_whatever_its_payee_becomes(
     desk: Desk, spoil: Callable[[Desk], None]
 ) -> None:
     desk.reserve()

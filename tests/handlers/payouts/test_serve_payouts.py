@@ -1,4 +1,4 @@
-"""POST /payouts reserves once and starts the machine; the schedule makes up for a lost start."""
+"""POST /payouts reserves once and asks for a send; the schedule makes up for a lost call."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,31 +12,32 @@ from settlement.payouts.port import Accepted, Refused
 from tests.handlers.payouts.conftest import HOLDER, IBAN, KEY, REFERENCE, WIRE, Desk
 from tests.world.services import Died, throttled, unanswered
 
-STARTED = ("PayOut", KEY, {"key": KEY})
+ASKED = {"key": KEY}
 
 
-def test_a_post_reserves_and_starts_the_machine_with_the_key(desk: Desk) -> None:
+def test_a_post_reserves_and_asks_for_a_send(desk: Desk) -> None:
     status, told = desk.post()
 
     assert status == 202
     assert {name: told[name] for name in WIRE} == WIRE
     assert (told["status"], told["reference"], told["attempts"]) == ("RESERVED", REFERENCE, 0)
-    assert desk.starts.started == [STARTED]
+    assert desk.calls.functions.sent == [ASKED]
+    assert desk.bank.sent == []
     assert desk.calls.counted() == {"StepCalled": 1, "PayoutReserved": 1}
 
 
-def test_a_repeated_post_is_a_replay_that_starts_again(desk: Desk) -> None:
+def test_a_repeated_post_is_a_replay_that_asks_again(desk: Desk) -> None:
     first = desk.post()
 
     with desk.calls.writes_nothing():
         assert desk.post() == (200, first[1])
 
-    assert desk.starts.started == [STARTED, STARTED]
+    assert desk.calls.functions.sent == [ASKED, ASKED]
 
 
-@pytest.mark.parametrize("failing", [throttled("StartExecution"), unanswered()], ids=["throttled", "silent"])
-def test_a_lost_start_is_made_up_by_the_schedule(desk: Desk, failing: Exception) -> None:
-    desk.starts.failing = failing
+@pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
+def test_a_lost_call_is_made_up_by_the_schedule(desk: Desk, failing: Exception) -> None:
+    desk.calls.functions.failing = failing
 
     assert desk.post()[0] == 202
 
@@ -44,8 +45,8 @@ def test_a_lost_start_is_made_up_by_the_schedule(desk: Desk, failing: Exception)
     assert desk.state().status is Status.ACCEPTED
 
 
-def test_a_call_killed_before_its_start_is_made_up_by_the_schedule(desk: Desk) -> None:
-    desk.starts.failing = Died()
+def test_a_post_killed_before_its_call_is_made_up_for(desk: Desk) -> None:
+    desk.calls.functions.failing = Died()
     with pytest.raises(Died):
         desk.post()
 
@@ -54,32 +55,24 @@ def test_a_call_killed_before_its_start_is_made_up_by_the_schedule(desk: Desk) -
     assert (desk.bank.sent, desk.state().status) == ([KEY], Status.ACCEPTED)
 
 
-def test_a_taken_name_is_no_failure_of_the_post(desk: Desk) -> None:
-    """Step Functions keeps the name of an ended execution for 90 days."""
-    desk.starts.taken.add(KEY)
-
-    assert desk.post()[0] == 202
-    assert desk.post()[0] == 200
-
-
-def test_a_payout_that_has_left_its_reservation_starts_no_machine(desk: Desk) -> None:
+def test_a_payout_that_has_left_its_reservation_asks_nothing(desk: Desk) -> None:
     desk.post()
     desk.look()
-    desk.starts.started.clear()
+    desk.calls.functions.sent.clear()
 
     assert desk.post()[1]["status"] == "ACCEPTED"
-    assert desk.starts.started == []
+    assert desk.calls.functions.sent == []
 
 
-def test_a_payout_that_persons_refused_unsent_starts_no_machine(desk: Desk) -> None:
+def test_a_payout_that_persons_refused_unsent_asks_nothing(desk: Desk) -> None:
     desk.post()
     desk.order("freeze-payee", {"id": "landlord"})
     assert desk.look()["status"] == "LIMBO"
     desk.decided()
-    desk.starts.started.clear()
+    desk.calls.functions.sent.clear()
 
     assert desk.post()[1]["status"] == "REFUSED"
-    assert desk.starts.started == []
+    assert desk.calls.functions.sent == []
 
 
 def test_two_posts_at_once_reserve_once(desk: Desk) -> None:
@@ -126,14 +119,14 @@ def test_a_get_of_nobodys_key_is_refused(desk: Desk, key: Any, status: int, erro
     ],
     ids=str,
 )
-def test_a_refused_post_leaves_nothing_and_starts_nothing(
+def test_a_refused_post_leaves_nothing_and_asks_nothing(
     desk: Desk, body: Any, status: int, error: str
 ) -> None:
     with desk.calls.writes_nothing():
         answer = desk.post(body)
 
     assert (answer[0], answer[1]["error"]) == (status, error)
-    assert desk.starts.started == []
+    assert desk.calls.functions.sent == []
 
 
 def test_other_content_under_the_key_answers_a_conflict(desk: Desk) -> None:

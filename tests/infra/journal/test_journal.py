@@ -8,7 +8,7 @@ from infra.config import STAGES
 from infra.journal import SEALED
 from settlement.core.model.status import TRANSITIONS, Status
 from settlement.journal import lines
-from tests.infra.stack import each_stage, each_stage_on_aws, of_function, only, properties
+from tests.infra.stack import each_stage, each_stage_on_aws, of_function, properties
 from tests.world.stream import is_unlawful, record
 
 KINDS = (
@@ -87,7 +87,7 @@ def test_the_journal_stream_sends_large_batches_and_retries_twelve_hours(stage: 
 
 @each_stage
 def test_the_bucket_is_versioned_private_and_encrypted_by_its_key(stage: str) -> None:
-    found = only(stage, "S3::Bucket")
+    found = properties(stage, "S3::Bucket")["JournalBucket"]
 
     (rule,) = found["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert rule == {
@@ -104,7 +104,7 @@ def test_the_bucket_is_versioned_private_and_encrypted_by_its_key(stage: str) ->
 
 @pytest.mark.parametrize(("stage", "days"), [("dev", 400), ("prod", 3_653)])
 def test_on_aws_each_object_is_locked(stage: str, days: int) -> None:
-    found = only(stage, "S3::Bucket")
+    found = properties(stage, "S3::Bucket")["JournalBucket"]
 
     assert found["ObjectLockEnabled"] is True
     assert found["ObjectLockConfiguration"] == {

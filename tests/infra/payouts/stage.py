@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from infra.payouts_config import PayoutSettings
+from infra.payouts_config import Debtor, PayoutSettings
 
 PAYOUTS = PayoutSettings(
     url="https://bank.example.com/v1",
@@ -14,3 +14,15 @@ PAYOUTS = PayoutSettings(
     day={"EUR": "20000.00"},
 )
 ON: dict[str, Any] = {"statements_every_minutes": 60, "payouts": PAYOUTS}
+
+FILES = PayoutSettings(
+    debtor=Debtor(name="Market & Sons", iban="NL91ABNA0417164300"),
+    name="bank",
+    accounts=("NL91ABNA0417164300",),
+    window_seconds=0,
+    refusals=(),
+    payout={"EUR": "5000.00"},
+    day={"EUR": "20000.00"},
+)
+BY_FILES: dict[str, Any] = {"statements_every_minutes": 60, "payouts": FILES}
+"""Settings of a stage whose bank takes files."""

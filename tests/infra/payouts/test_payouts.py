@@ -3,11 +3,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from moto.events.models import EventPattern
 
 from infra import bank
 from infra.grants import MONEY_ATTRIBUTES
-from infra.payouts import OPTIONAL
-from infra.table import BANK_ACCOUNT, IMMUTABLE_ATTRIBUTES
+from infra.payouts import CHANGES, OPTIONAL
+from infra.table import BANK_ACCOUNT, DESTINATION, IMMUTABLE_ATTRIBUTES
+from infra.table import PAYOUT as PAYOUT_ROWS
+from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Write
 from settlement.payouts import lines, moves, payout, policy, writes
 from settlement.payouts.moves import Move
@@ -18,6 +22,7 @@ from tests.infra.writes import named
 from tests.unit.payouts.rows import LIMITS, LINE, NOTES, PAYABLE, PAYOUT, STATES
 from tests.unit.payouts.vectors import DEBIT
 from tests.world.environment import NOW
+from tests.world.stream import record
 
 IN_TURN = changed("dev", **ON, row_keys=3, signing_key=2)
 
@@ -79,7 +84,7 @@ def test_a_payouts_function_may_write_the_rows_that_it_writes(function: str) -> 
 
 
 @pytest.mark.parametrize("function", OPTIONAL)
-def test_a_payouts_function_writes_each_kind_of_row_that_it_may_write(function: str) -> None:
+def test_a_payouts_function_writes_each_kind_of_its_rows(function: str) -> None:
     """In a transaction: the circuit's row is another writer's."""
     rows = OPTIONAL[function].rows
     keys = {
@@ -108,10 +113,11 @@ def test_no_payouts_write_names_an_attribute_that_is_denied(function: str) -> No
 
     for write in WRITES[function]:
         assert not attributes(write) & denied[f"dynamodb:{write.action}Item"]
-    assert {*BANK_ACCOUNT} <= denied["dynamodb:UpdateItem"]
+    changes = {*OPTIONAL[function].rows["Update"]} & {PAYOUT_ROWS, DESTINATION}
+    assert (denied["dynamodb:UpdateItem"] >= {*BANK_ACCOUNT}) == bool(changes)
 
 
-def test_an_event_of_the_bank_may_change_only_the_next_look() -> None:
+def test_a_banks_event_may_change_only_the_next_look() -> None:
     """Strangers call the function."""
     (denied,) = {
         one.condition
@@ -155,7 +161,7 @@ def test_only_the_follower_gets_the_bank_and_its_token() -> None:
         assert json.loads(variables(function)["PAYOUTS"]) == {"limits": limits}
 
 
-def test_functions_that_prove_rows_have_all_keys_and_sign_with_one() -> None:
+def test_functions_that_prove_rows_have_all_keys() -> None:
     """The last key of the text signs."""
     for function in ("ReservePayout", "ServePayouts", "FollowPayouts", "TakeOrder"):
         keys = IN_TURN[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
@@ -210,3 +216,30 @@ def test_payers_pay_and_follow_payouts_and_readers_only_read_them() -> None:
     for kind in ("Viewer", "Operator", "Approver", "BreakGlass"):
         text = str(properties(f"People{kind}"))
         assert ("GET/payouts/*" in text, "POST/payouts" in text) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        (keys.payout("payout-2026-000101"), True),
+        (keys.payout_reference(PAYOUT.reference), False),
+        (keys.payout_day("alice", "2026-11-29"), False),
+        (keys.payout_line(LINE), False),
+        (keys.payout_approved("payout-2026-000101", 1, LINE), False),
+    ],
+)
+def test_only_a_payouts_own_row_becomes_an_event(row: Row, wanted: bool) -> None:
+    found = record(None, {name: {"S": text} for name, text in row.items()}, at=0)
+
+    assert EventPattern(None, CHANGES).matches_event(found) is wanted  # type: ignore[arg-type]
+
+
+def test_a_stage_that_pays_out_tells_its_payouts() -> None:
+    (mapping,) = (
+        one["Properties"]
+        for name, one in resources().items()
+        if one["Type"] == "AWS::Lambda::EventSourceMapping" and name.startswith("Outcomes")
+    )
+
+    assert json.loads(mapping["FilterCriteria"]["Filters"][-1]["Pattern"]) == CHANGES
+    assert len(mapping["FilterCriteria"]["Filters"]) <= 5, "Lambda's quota"

@@ -106,13 +106,13 @@ def test_payouts_that_do_not_fit_their_stage_are_refused(changes: dict[str, Any]
         of_a_stage(**changes)
 
 
-def test_a_stage_takes_equal_limits_and_converts_them_to_minor_units() -> None:
+def test_a_stage_converts_limits_to_minor_units() -> None:
     given = limited({"EUR": "1.5", "JPY": "7"}, {"EUR": "1.50", "JPY": "8"})
 
     assert of_a_stage(payouts=given).payout_limits == ({"EUR": 150, "JPY": 7}, {"EUR": 150, "JPY": 8})
 
 
-def test_the_embedded_aws_gets_the_simulated_bank_with_the_stages_limits() -> None:
+def test_the_embedded_aws_gets_a_simulated_bank_with_equal_limits() -> None:
     place = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
     found = embedded(of_a_stage(), **place, bank_url="http://127.0.0.1:9").payouts
 
@@ -123,14 +123,14 @@ def test_the_embedded_aws_gets_the_simulated_bank_with_the_stages_limits() -> No
     assert embedded(of_a_stage(payouts=None), **place, bank_url="http://127.0.0.1:9").payouts is None
 
 
-def test_the_local_stage_pays_out_through_the_bank_of_its_context() -> None:
+def test_the_local_stage_pays_through_its_contexts_bank() -> None:
     found = settings_of({"stage": "local", "bank_url": "http://127.0.0.1:9"}).bank
 
     assert found == replace(STAGES["local"].bank, url="http://127.0.0.1:9")
     assert {**found.payout} == {"EUR": "5000.00", "USD": "5000.00"}
 
 
-def test_a_bank_without_payouts_or_payouts_without_a_bank_are_refused(
+def test_payouts_and_a_bank_need_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"stage": "dev", "kyc_url": "https://kyc.example"}

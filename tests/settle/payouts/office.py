@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from handlers.payouts import _bank, _payouts
 from settle.door import Answer
-from settlement.aws import functions, step_functions
+from settlement.aws import functions
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import SettlementError
@@ -74,14 +73,19 @@ class Services:
 
 @dataclass
 class Follow:
-    """Lambda, which calls FollowPayouts; `down` refuses to."""
+    """Lambda, which calls FollowPayouts; `down` refuses to. `asked`: keys of events, which it keeps."""
 
     down: bool = False
+    asked: list[str] = field(default_factory=list)
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: str) -> dict[str, Any]:  # noqa: N803
-        assert (FunctionName, InvocationType) == ("FollowPayouts", "RequestResponse")
+        assert FunctionName == "FollowPayouts"
         if self.down:
             raise ClientError({"Error": {"Code": "TooManyRequestsException"}}, "Invoke")
+        if InvocationType == "Event":
+            self.asked.append(json.loads(Payload)["key"])
+            return {"StatusCode": 202}
+        assert InvocationType == "RequestResponse"
         try:
             answer, failed = call("FollowPayouts", json.loads(Payload)), {}
         except SettlementError as error:
@@ -95,7 +99,6 @@ class Office:
     bank: Bank = field(default_factory=Bank)
     services: Services = field(default_factory=Services)
     follow: Follow = field(default_factory=Follow)
-    started: list[str] = field(default_factory=list)
 
     def add_payee(self, name: str = "flat-9", account: str = "alice") -> None:
         """Have Ada add a payee's bank account, and Grace confirm it."""
@@ -145,17 +148,9 @@ IN_LIMBO = (Move.SEND, Move.DOUBT, Move.STICK)
 def office(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
     office = Office(desk)
 
-    def start(*, name: str, **_: Any) -> None:
-        office.started.append(name)
-
-    machines = SimpleNamespace(start_execution=start, exceptions=step_functions._client.exceptions)
-    variables = {
-        "FOLLOW_PAYOUTS": "FollowPayouts",
-        "PAYOUTS": json.dumps(PAYOUTS),
-    }
+    variables = {"FOLLOW_PAYOUTS": "FollowPayouts", "PAYOUTS": json.dumps(PAYOUTS)}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(step_functions, "_client", machines)
     monkeypatch.setattr(functions, "_client", office.follow)
     monkeypatch.setattr(_bank, "bank", lambda: office.bank)
     monkeypatch.setattr(Reached, "services", property(lambda stack: office.services))

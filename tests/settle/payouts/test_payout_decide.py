@@ -270,10 +270,12 @@ def test_a_look_at_an_unknown_payout_finds_nothing(office: Office, command: Comm
     assert (code, "PayoutNotFound" in err) == (Exit.NOT_FOUND, True)
 
 
-def test_a_look_that_fails_may_be_repeated(office: Office, command: Command) -> None:
+def test_a_look_that_fails_shows_the_state_before_it(office: Office, command: Command) -> None:
     office.put()
     office.follow.down = True
 
-    code, _, err = command("payout", "ask", KEY)
+    code, out, _ = command("payout", "ask", KEY)
 
-    assert (code, f"repeat it with its key {KEY}" in err) == (Exit.FAILED, True)
+    assert code == Exit.IN_FLIGHT
+    assert re.search(r"^status +RESERVED$", out, re.MULTILINE)
+    assert re.search(r"^not_yet +ClientError$", out, re.MULTILINE)

@@ -54,7 +54,7 @@ def test_each_payout_of_a_file_is_started_once(office: Office, command: Command,
     ]
     assert [one["replayed"] for one in told(again[1])] == [True, True]
     assert available(office.desk) == 500_00 - 49_20
-    assert office.started[:2] == [KEY, OTHER]
+    assert office.follow.asked[:2] == [KEY, OTHER]
 
 
 def test_an_answer_is_one_line(office: Office, command: Command, written: Written) -> None:

@@ -57,7 +57,7 @@ class Functions:
         return [name for name, _ in self.called]
 
 
-def test_the_machine_reserves_and_then_looks_once_if_the_bank_answers() -> None:
+def test_the_machine_reserves_and_looks_once_at_a_ready_bank() -> None:
     functions = Functions(["ACCEPTED"])
 
     ended = functions.run(GIVEN)
@@ -156,7 +156,7 @@ def test_the_list_of_refusals_is_that_of_the_reservation() -> None:
 
 
 @each_task
-def test_a_task_is_named_like_its_function_and_bounds_its_time(name: str) -> None:
+def test_a_task_has_its_functions_name_and_a_bound(name: str) -> None:
     state = TASKS[name]
 
     assert state["Parameters"]["FunctionName"] == f"${{{name}}}"

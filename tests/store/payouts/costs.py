@@ -61,7 +61,7 @@ CASES = {
         payee,
         lambda saga: saga.ledger.store.transact(writes.reserve(PAYOUT, PAYABLE, LIMITS, NOW)),
         [TRANSACT],
-        *(13, 6),
+        *(11, 6),
     ),
     "record a payout's send": (at(Status.RESERVED), moved(Move.SEND, Status.RESERVED), [TRANSACT], 6, 8),
     "a bank accepts a payout": (at(Status.SENDING), moved(Move.ACCEPT, Status.SENDING), [TRANSACT], 4, 6),

@@ -5,12 +5,13 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from tests.unit.contracts import CONTRACTS, EVENT, SCHEMAS
+from tests.unit.contracts import CONTRACTS, EVENT, PAYOUT_EVENT, SCHEMAS
 from tests.world.templates import PROJECT
 
 DOCUMENT: dict[str, Any] = yaml.safe_load((CONTRACTS / "events.asyncapi.yaml").read_text())
 OFFICIAL = PROJECT / "node_modules/@asyncapi/specs/schemas/3.0.0.json"
 MESSAGES = DOCUMENT["components"]["messages"]
+PAYOUT = "payout_"
 
 
 def references(part: Any) -> Iterator[str]:
@@ -32,10 +33,11 @@ def test_the_document_is_asyncapi() -> None:
 
 
 def test_the_documents_messages_are_the_event_types() -> None:
-    assert {name: message["summary"] for name, message in MESSAGES.items()} == {
-        name: of["description"] for name, of in SCHEMAS[EVENT]["$defs"].items()
+    assert {(name, message["name"], message["summary"]) for name, message in MESSAGES.items()} == {
+        (f"{before}{name}", f"{about}.{name}", of["description"])
+        for schema, before, about in ((EVENT, "", "settlement"), (PAYOUT_EVENT, PAYOUT, "payout"))
+        for name, of in SCHEMAS[schema]["$defs"].items()
     }
-    assert all(message["name"] == f"settlement.{name}" for name, message in MESSAGES.items())
     for channel in DOCUMENT["channels"].values():
         assert channel["messages"].keys() == MESSAGES.keys()
 
@@ -50,7 +52,5 @@ def test_each_reference_in_the_document_can_be_resolved() -> None:
 
 def test_each_message_refers_to_its_own_event_type() -> None:
     for name, message in MESSAGES.items():
-        assert [*references(message["payload"])] == [
-            f"{EVENT}.schema.json",
-            f"{EVENT}.schema.json#/$defs/{name}",
-        ]
+        file = f"{PAYOUT_EVENT if name.startswith(PAYOUT) else EVENT}.schema.json"
+        assert [*references(message["payload"])] == [file, f"{file}#/$defs/{name.removeprefix(PAYOUT)}"]

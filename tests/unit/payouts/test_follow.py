@@ -759,7 +759,7 @@ def test_a_forged_reference_leads_to_no_payout(having: Having, table: MemoryDyna
             follower.book(line(PAYOUT.reference))
 
 
-def test_a_return_line_ends_only_the_case_that_waits_for_it(having: Having) -> None:
+def test_a_return_line_ends_only_its_own_case(having: Having) -> None:
     suspended = replace(CASES["suspense"], return_line=None)
     follower = having(suspended)
 

@@ -28,7 +28,7 @@ def store(table: MemoryDynamoDb) -> Store:
 
 
 @pytest.mark.parametrize("reference", [PAYOUT.reference, PAYOUT.reference.lower(), "A" * 32])
-def test_a_line_with_the_form_of_a_payouts_reference_is_listed(reference: str) -> None:
+def test_a_line_that_may_name_a_payout_is_listed(reference: str) -> None:
     write = lines.listed(recorded("INV-7", reference))
 
     assert write

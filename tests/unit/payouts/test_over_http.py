@@ -226,7 +226,7 @@ def test_a_currency_that_the_bank_refuses_is_not_sent() -> None:
         bank("http://127.0.0.1:9").request(state)
 
 
-def test_a_currency_that_has_left_the_stage_is_not_asked_about() -> None:
+def test_a_currency_that_the_stage_dropped_is_not_asked_about() -> None:
     """The payout waits for persons: no look of another one may fail of it."""
     state = replace(SENDING, payout=replace(PAYOUT, currency="KWD"))
 

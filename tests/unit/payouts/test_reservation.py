@@ -19,7 +19,8 @@ from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
-from settlement.payouts import destination
+from settlement.payouts import destination, moves, writes
+from settlement.payouts.moves import Move
 from settlement.payouts.payout import State, Status
 from settlement.payouts.reservation import Reservations, parse_payout
 from settlement.payouts.writes import Limits
@@ -250,7 +251,7 @@ def test_a_refused_payout_leaves_its_key_free(
     assert not reserving().reserve(PAYOUT)[1]
 
 
-def test_a_freeze_that_races_the_reservation_wins(
+def test_a_freeze_that_races_the_reservation_stops_its_send(
     table: MemoryDynamoDb, store: Store, reserving: Reserving
 ) -> None:
     reservations = reserving()
@@ -262,9 +263,10 @@ def test_a_freeze_that_races_the_reservation_wins(
 
     reservations.is_proven = is_proven
 
+    before, _ = reservations.reserve(PAYOUT)
+    after = moves.after(before, Move.SEND, NOW)
     with pytest.raises(DestinationRefused, match="it is frozen"):
-        reservations.reserve(PAYOUT)
-    assert available(table) == FUNDS
+        store.transact(writes.move(before, after, Move.SEND, NOW))
 
 
 # Requests

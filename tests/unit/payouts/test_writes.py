@@ -7,7 +7,7 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.errors import (
     AccountClosed,
     AccountFrozen,
@@ -130,21 +130,31 @@ def test_an_account_that_is_missing_reserves_nothing(table: MemoryDynamoDb, rese
         reserve()
 
 
-def test_a_destination_frozen_meanwhile_reserves_nothing(
+def send() -> tuple[Write, ...]:
+    before = STATES[Status.RESERVED]
+    return writes.move(before, moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND]), Move.SEND, NOW)
+
+
+def test_nothing_is_sent_to_a_destination_frozen_meanwhile(
     table: MemoryDynamoDb, store: Store, reserve: Reserve
 ) -> None:
+    reserve()
     store.transact([destination.freeze("landlord", BEA, NOW)])
+    before = dict(table.items)
 
     with pytest.raises(DestinationRefused, match="it is frozen"):
-        reserve()
-    assert available(table) == FUNDS
+        store.transact(send())
+    assert table.items == before
 
 
-def test_a_destination_that_is_missing_is_refused(table: MemoryDynamoDb, reserve: Reserve) -> None:
+def test_nothing_is_sent_to_a_missing_destination(
+    table: MemoryDynamoDb, store: Store, reserve: Reserve
+) -> None:
+    reserve()
     del table.items["DESTINATION#landlord", "DESTINATION"]
 
     with pytest.raises(DestinationRefused, match="there is none"):
-        reserve()
+        store.transact(send())
 
 
 @pytest.mark.parametrize("amount", [0, -1, 5_001])

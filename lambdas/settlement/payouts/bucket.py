@@ -1,0 +1,20 @@
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.config import Config
+
+from settlement.aws import clients
+from settlement.payouts.over_files import Debtor, OverFiles
+
+_client = clients.LazyClient(
+    "s3", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
+)
+"""One try: a look has no time for more, and the next look makes up for it.
+
+Each of S3's addresses, eight at most, gets the time to connect: an exchange ends within 15 s.
+"""
+
+
+def over_files(told: Mapping[str, Any]) -> OverFiles:
+    """Return the bank that `files` of the variable PAYOUTS describes. Raises ValueError."""
+    return OverFiles(_client, told["bucket"], told["name"], Debtor(**told["debtor"]))

@@ -1,0 +1,24 @@
+"""Pages of rooms that can be removed: with a room, remove its line."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from settle.stack import Stack
+
+Describe = Callable[[Stack, Mapping[str, Any]], tuple[str, dict[str, Any]]]
+"""Takes the stack and the path's parameters. Returns a template and its values."""
+
+ROOMS: Mapping[str, str] = {
+    "payouts": "settle.payouts.payout_pages",
+}
+"""Modules with `PAGES`, which maps paths to functions. The frame links the first as `NAME`."""
+
+
+def pages() -> dict[str, Describe]:
+    return {path: describe for name in ROOMS.values() for path, describe in import_module(name).PAGES.items()}
+
+
+def links() -> tuple[tuple[str, str], ...]:
+    found = map(import_module, ROOMS.values())
+    return tuple((next(iter(module.PAGES)), module.NAME) for module in found)

@@ -1,0 +1,46 @@
+"""The console's pages of payouts. They give no order: they have the commands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from settle.arguments import check_key
+from settle.payouts import listing
+from settle.payouts.listing import Listed
+from settle.payouts.payout import describe
+from settle.settlements import aside
+from settle.stack import Stack
+
+LINES_MAX = 500
+"""Of each list."""
+
+_APART = (
+    *("key", "status", "account", "amount", "currency", "next"),
+    *("case", "decided", "entries", "unreadable"),
+)
+"""Not among the plain facts."""
+
+
+def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    cases, under_way = listing.cases(stack, LINES_MAX), listing.under_way(stack, LINES_MAX)
+    every = [*cases.lines, *under_way.lines]
+    return "payouts.html", {
+        "cases": _readable(cases),
+        "under_way": _readable(under_way),
+        "unreadable": [one[aside.UNREADABLE] for one in aside.of(every)],
+    }
+
+
+def _readable(found: Listed) -> dict[str, Any]:
+    """A case whose proposal alone is unreadable stays."""
+    return {"lines": [one for one in found.lines if one["status"] is not None], "more": found.more}
+
+
+def payout(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Raises CommandFailed, MalformedRow."""
+    told = describe(stack, check_key(given["key"]))
+    facts = {name: value for name, value in told.items() if name not in _APART}
+    return "payout.html", {"payout": told, "facts": facts}
+
+
+NAME = "Payouts"
+PAGES = {"/payouts": payouts, "/payouts/{key}": payout}
