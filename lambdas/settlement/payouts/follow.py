@@ -63,10 +63,21 @@ _NOT_TAKEN = (*_NEVER_TAKEN, AccountFrozen)
 
 
 class Follower:
-    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again."""
+    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again.
 
-    def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime], is_proven: IsProven) -> None:
+    `accounts`: the stage's accounts at the bank, as statements name them. Only their lines are booked.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bank: Bank,
+        now: Callable[[], datetime],
+        is_proven: IsProven,
+        accounts: frozenset[str],
+    ) -> None:
         self.store, self.bank, self.now, self.is_proven = store, bank, now, is_proven
+        self.accounts = accounts
 
     def state(self, key: str) -> State:
         return hints.state_of(self.store, key)
@@ -103,6 +114,8 @@ class Follower:
         state, line = self.state(found.pop()), recorded.line
         if line.identity in (state.debit_line, state.return_line):
             return self._finish(state, line)
+        if line.account not in self.accounts:
+            raise LineRefused("line: it is of another bank account")
         if (line.amount, line.currency) != (state.payout.amount, state.payout.currency):
             raise LineRefused(f"line: its amount is not that of {state.key}")
         if not state.is_sent:

@@ -33,6 +33,7 @@ from settlement.payouts.port import (
     Unknown,
 )
 from tests.unit.payouts.rows import (
+    ACCOUNTS,
     ADA,
     BEA,
     CASES,
@@ -121,7 +122,7 @@ def having(table: MemoryDynamoDb) -> Having:
         for state in states:
             put(table, *rows_of(state))
         store = Store(table, "payouts", pause=lambda tries: None)
-        return Follower(store, bank or Bank(), lambda: NOW + later, KEYS.is_proven)
+        return Follower(store, bank or Bank(), lambda: NOW + later, KEYS.is_proven, ACCOUNTS)
 
     return follower
 
@@ -318,6 +319,35 @@ def test_a_late_sender_leaves_its_record_alone(having: Having) -> None:
 def test_a_line_of_a_payout_that_never_left_is_refused(having: Having, status: Status, side: Side) -> None:
     with pytest.raises(LineRefused):
         having(STATES[status]).book(line(PAYOUT.reference, side=side))
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("side", Side)
+def test_a_line_of_another_bank_account_moves_nothing(
+    having: Having, table: MemoryDynamoDb, status: Status, side: Side
+) -> None:
+    """Such as a customer's own statement, which names the payout too."""
+    follower = having(STATES[status])
+    before = dict(table.items)
+
+    with pytest.raises(LineRefused, match=r"of another bank account$"):
+        follower.book(line(PAYOUT.reference, side=side, account="GB29NWBK60161331926819"))
+
+    assert table.items == before
+
+
+def test_a_claimed_line_is_finished_after_its_account_is_left_out(
+    having: Having, table: MemoryDynamoDb
+) -> None:
+    """A caller has died between the line's two moves, and the settings have changed since."""
+    state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
+    follower = having(state)
+    follower.accounts = frozenset({"GB29NWBK60161331926819"})
+
+    found = follower.book(line(PAYOUT.reference))
+
+    assert found is not None
+    assert found.status is Status.CONFIRMED
 
 
 def test_a_line_that_names_two_payouts_is_refused(having: Having) -> None:
