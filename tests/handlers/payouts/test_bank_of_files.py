@@ -53,7 +53,8 @@ def filed(
     desk: Desk, s3: Any, configure: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Desk, S3]:
     files = {"bucket": "files", "name": "a-bank", "debtor": DEBTOR}
-    configure(json.dumps({"limits": _payouts.config()["limits"], "files": files}))
+    kept = {name: _payouts.config()[name] for name in ("limits", "accounts")}
+    configure(json.dumps({**kept, "files": files}))
     monkeypatch.setattr(_bank, "bank", REAL_BANK)
     monkeypatch.setattr(bucket, "_client", found := S3(s3))
     desk.calls.secrets.content = "unreadable"

@@ -72,6 +72,11 @@ ANOTHER = "GB29NWBK60161331926819"
 FILE = record.File("9f" * 32, "day.xml", timestamp(START))
 
 
+OWN_ACCOUNT = "DE02120300000000202051"
+ACCOUNTS = frozenset({OWN_ACCOUNT})
+"""The stage's accounts at the bank."""
+
+
 def caller(person: str) -> Caller:
     return Caller(by=f"arn:aws:iam::1:user/{person}", user_id=person, request_id="1", source_ip="::1")
 
@@ -221,6 +226,7 @@ class Life:
             _Wire(self, actor),
             actor.now,
             KEYS.is_proven,
+            ACCOUNTS,
         )
 
     def attempt(self, act: Callable[[follow.Follower], Any]) -> bool:
@@ -672,7 +678,7 @@ def recorded(line: BookedLine) -> Recorded:
     day = line.at.date().isoformat()
     told = BankLine(
         identity=sha256(f"{line.name} {day}".encode()).hexdigest(),
-        account="DE02120300000000202051",
+        account=OWN_ACCOUNT,
         currency="EUR",
         amount=line.amount,
         side=Side.OUT if line.sign > 0 else Side.IN,
