@@ -543,8 +543,8 @@ class Life:
             self.broken.append("confirmed without a line")
 
     def _of_a_move(self, before: State | None, state: State) -> Iterator[str]:
-        if self._frozen and state.attempts > (before.attempts if before else -1):
-            yield "it is reserved or sent, though its destination is frozen"
+        if self._frozen and state.attempts > (before.attempts if before else 0):
+            yield "it is sent, though its destination is frozen"
         for name, side in (("debit_line", Side.OUT), ("return_line", Side.IN)):
             line, earlier = getattr(state, name), getattr(before, name) if before else None
             if earlier and line != earlier:
