@@ -45,7 +45,7 @@ _RESERVING = {
 
 _FOLLOW = Handler(
     rows={
-        "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE),
+        "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE, LISTED),
         "Put": (ENTRIES, BANK_LINE),
         "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
     },
