@@ -63,7 +63,9 @@ def test_open_payouts_sum_to_the_balance_of_transit(connection: psycopg.Connecti
     take(connection, *lived(*PATHS[status]))
 
     (total,) = asked(connection, "payouts_open", "coalesce(sum(amount), 0)")
-    balances = dict(connection.execute("SELECT account, balance FROM ledger.trial_balance()").fetchall())
+    balances: dict[str, Decimal] = dict(
+        connection.execute("SELECT account, balance FROM ledger.trial_balance()").fetchall()
+    )
     assert total == (balances["transit:EUR"],)
     assert bool(total[0]) is (status in UNDER_WAY)
 
