@@ -139,10 +139,16 @@ class Follower:
         except LineRefused as refusal:
             why = str(refusal)
             if not self._is_booked_otherwise(identity):
-                self._commit((lines.refused(identity, recorded.line.booked, why),))
+                self._list_refusal(identity, recorded.line.booked, why)
                 return None
         self._commit((lines.booked(identity),))
         return state
+
+    def _list_refusal(self, identity: str, booked_on: str, why: str) -> None:
+        """A refused line is looked at again each minute: it is written only if something has changed."""
+        row = self.store.read(keys.payout_line(identity))
+        if row is None or not lines.is_refused(row, booked_on, why):
+            self._commit((lines.refused(identity, booked_on, why),))
 
     def _is_booked_otherwise(self, identity: str) -> bool:
         row = self.store.read(keys.bank_match(identity))

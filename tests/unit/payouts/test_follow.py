@@ -865,6 +865,44 @@ def test_a_refused_line_is_listed_with_the_reason(
     assert (f"BANK_LINE#{one.line.identity}", "MATCH") not in table.items
 
 
+def test_an_unchanged_refusal_is_not_written_again(
+    having: Having, table: MemoryDynamoDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, amount=1)
+    read(table, one)
+    follower.book_listed(one.line.identity)
+    written: list[Any] = []
+    monkeypatch.setattr(table, "transact_write_items", lambda **told: written.append(told))
+    monkeypatch.setattr(table, "update_item", lambda **told: written.append(told))
+
+    assert follower.book_listed(one.line.identity) is None
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"refused": "line: no payout has its reference"},
+        {"gsi1pk": "PAYOUT_LINES"},
+        {"gsi1sk": "2026-01-01"},
+        {"refused": {"a set"}},
+    ],
+    ids=str,
+)
+def test_another_refusal_or_place_in_the_list_is_written(
+    having: Having, table: MemoryDynamoDb, changed: dict[str, Any]
+) -> None:
+    follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, amount=1)
+    read(table, one)
+    follower.book_listed(one.line.identity)
+    right = listed(table, one)
+    put(table, right | changed)
+
+    follower.book_listed(one.line.identity)
+
+    assert listed(table, one) == right
+
+
 def test_a_line_of_no_payout_is_listed_as_refused(having: Having, table: MemoryDynamoDb) -> None:
     follower, one = having(STATES[Status.PAID]), line("A" * 32)
     read(table, one)
