@@ -152,7 +152,7 @@ class Life:
         self._arrivals: list[tuple[datetime, bytes]] = []
         self._booked: set[tuple[str, int]] = set()
         self._told: set[datetime] = set()
-        self._not_before = START
+        self._not_before = self._lines_after = START
         self._read: Any = None
         self._state: State | None = None
         self._stale: list[Decision] = []
@@ -268,7 +268,7 @@ class Life:
         if self.script.statement:
             morning = self._unbooked()
             if morning is not None:
-                things.append((max(morning, self._not_before), self._book))
+                things.append((max(morning, self._not_before, self._lines_after), self._book))
         state = self.state()
         if state and state.trouble is None and state.listed_at is not None:
             look_at = max(datetime.fromisoformat(state.listed_at), self._not_before)
@@ -316,7 +316,8 @@ class Life:
         """Bring the payout's rows back to its reservation; its later entries are gone."""
         self._restored = True
         state = self.state()
-        assert state and self._reserved
+        assert state
+        assert self._reserved
         self.table.items[ROW] = self._reserved
         self._read, self._state = self._reserved, State.from_row(from_wire(self._reserved))
         gone = [place for place in self.table.items if place[0].startswith(("BANK_LINE#", "PAYOUT_LINE#"))]
@@ -389,7 +390,7 @@ class Life:
                     continue
                 self._read_statement(line)
                 if self._is_early(line):
-                    self._not_before = self.clock + HOUR
+                    self._lines_after = self.clock + HOUR
                 elif self.attempt(lambda one, line=line: self._book_line(one, line)):  # type: ignore[misc]
                     self._booked.add((line.name, time))
                 else:
