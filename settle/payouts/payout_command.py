@@ -190,7 +190,7 @@ def approve(
     """Approve another person's proposal, and have it carried out. Safe to repeat.
 
     Paste the command that `settle payout status` prints: the stage refuses it if anything shown has changed.
-    Exit code 0: done; 7: within a minute; 5: a case is open again, as the bank has said something else.
+    Exit code 0: done; 7: within a minute; 5: the case is open, the bank is silent or says another thing.
 
     Example: settle payout approve payout-2026-000101 not-paid --case 1 --digest $DIGEST --reason "I called"
     """

@@ -214,7 +214,8 @@ class Follower:
     def _known(self, state: State, digest: str, found: Found) -> State:
         sent = moves.after(state, Move.SEND, self.now(), sent_sha256=digest)
         self._commit(writes.known(state, sent))
-        return self._move(sent, Move.DOUBT, **self._words(sent, found))
+        said = self._words(sent, found)
+        return self._move(sent, moves.HEARD.get((Status.UNKNOWN, said.get("said")), Move.DOUBT), **said)
 
     def _submit(self, sending: State, body: bytes) -> State:
         if not policy.may_submit(sending, self.now()):

@@ -130,7 +130,7 @@ def destination_differences(
         found.append("one person added and confirmed it")
     for one in payouts:
         found += (f"{fault}: {one.key}" for fault in _wrongly_paid(row, confirmed, one))
-    if row.last_payout not in {one.key for one in payouts} | (set() if payouts else {None}):
+    if row.last_payout not in {None, *(one.key for one in payouts)}:  # None: no payout was sent yet
         found.append(f"its last payout is {row.last_payout}, which does not go there")
     return found
 

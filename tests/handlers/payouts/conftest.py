@@ -150,12 +150,13 @@ class Desk:
         return told | {"verdict": "not-paid"} | more
 
     def case(self) -> None:
-        """A payout that the bank has not answered for days, so that persons decide."""
+        """A payout that the bank has not answered for days, so that persons decide. Then it answers."""
         self.reserve()
         self.bank.answer = self.bank.found = Unknown("500")
         self.look()
         self.calls.later(days=4)
         assert self.look()["status"] == "LIMBO"
+        self.bank.found = NeverSeen()
 
     def decided(self, verdict: str = "not-paid") -> None:
         self.order("propose-payout", self.shown(verdict=verdict))

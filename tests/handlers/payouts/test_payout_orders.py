@@ -250,6 +250,7 @@ def test_an_approval_for_another_account_is_no_replay(desk: Desk) -> None:
     desk.reserve()
     desk.bank.found = Found(Word.RETURNED)
     desk.look()
+    desk.look()
     desk.calls.administer(FREEZE)
     assert desk.look()["status"] == "RETURNED"
     desk.calls.ledger.open("alice.too", 0)

@@ -8,7 +8,7 @@ import pytest
 from handlers import _dependencies
 from settlement.core.model.errors import StoreUnavailable
 from settlement.payouts.payout import Status
-from settlement.payouts.port import Accepted, Refused
+from settlement.payouts.port import Accepted, NeverSeen, Refused
 from tests.handlers.payouts.conftest import HOLDER, IBAN, KEY, REFERENCE, WIRE, Desk
 from tests.world.services import Died, throttled, unanswered
 
@@ -68,6 +68,7 @@ def test_a_payout_that_persons_refused_unsent_asks_nothing(desk: Desk) -> None:
     desk.post()
     desk.order("freeze-payee", {"id": "landlord"})
     assert desk.look()["status"] == "LIMBO"
+    desk.bank.found = NeverSeen()
     desk.decided()
     desk.calls.functions.sent.clear()
 

@@ -178,17 +178,17 @@ class Life:
         self.follower(kind).book_listed(identity)
 
     def propose(self, verdict: str) -> Decision:
-        """Propose a verdict, such as "paid", or "give-back other" to the customer's other account."""
+        """Propose a verdict: "paid", "not-paid against" the bank, "give-back other" to the other account."""
         state = self.state()
-        verdict, _, other = verdict.partition(" ")
+        verdict, _, more = verdict.partition(" ")
         order = Decision(
             key=state.key,
             case=state.cases,
             digest=state.digest,
             verdict=Verdict(verdict),
             reason=f"for {state.key}",
-            contradicts=True,
-            account=self.other if other else None,
+            contradicts=more == "against",
+            account=self.other if more == "other" else None,
         )
         self.town.store.transact((decision.propose(state, order, ADA, self.now()),))
         return order

@@ -29,7 +29,10 @@ ACTS = (
     *("half out", "half in", "rebook out", "rebook in"),
     *(
         f"decide {verdict}"
-        for verdict in ("paid", "not-paid", "ask", "give-back", "give-back other", "close")
+        for verdict in (
+            *("paid", "paid against", "not-paid", "not-paid against", "ask"),
+            *("give-back", "give-back other", "close"),
+        )
     ),
 )
 DEPTH = 8
@@ -262,6 +265,31 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
         lambda life: of_payout(decided={**(life.state().decided or {}), "approved_by": "x/ada"})(life),
         f"{ON}: PAYOUT is malformed: approved_by is not another person",
     ),
+    "contradiction on the row alone": (
+        PATHS["payout decided paid"],
+        lambda life: of_payout(decided={**(life.state().decided or {}), "contradicts": "yes"})(life),
+        f"{ON}: its decision has no approval on record",
+    ),
+    "contradiction that is none": (
+        PATHS["payout decided not paid"],
+        lambda life: of_payout(decided={**(life.state().decided or {}), "contradicts": "no"})(life),
+        f"{ON}: PAYOUT is malformed: contradicts is neither yes nor absent",
+    ),
+    "contradiction of the approval alone": (
+        PATHS["payout decided paid"],
+        at("PAYOUT_CASE#", "APPROVED", contradicts="yes"),
+        f"{ON}: its decision has no approval on record",
+    ),
+    "contradiction of no proposal": (
+        PATHS["payout proposed"],
+        at("PAYOUT_CASE#", "PROPOSED#paid", contradicts="yes"),
+        "its key is not that of its case, digest, verdict, account and contradicts",
+    ),
+    "returned unpaid": (
+        PATHS["payout returned"],
+        of_payout(paid_at=None),
+        f"{ON}: is RETURNED, but has no paid_at",
+    ),
     "decision without its effect": (
         PATHS["payout decided paid"],
         lambda life: of_payout(decided={**(life.state().decided or {}), "verdict": "give-back"})(life),
@@ -420,6 +448,7 @@ def test_money_from_a_payout_that_never_was_is_found(forged: Row) -> None:
         ("payout-reserve", "alice", "transit:JPY"),
         ("payout-pay", "transit:EUR", "alice"),
         ("payout-return", "suspense:EUR", "alice"),
+        ("payout-return", "transit:EUR", "alice"),
         ("payout-refuse", "transit:EUR", "escrow:payout-forged-00001"),
         ("payout-mint", "external:EUR", "alice"),
     ],

@@ -11,7 +11,7 @@ from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
 from settlement.payouts.moves import Move
 from settlement.payouts.payout import State, Status, Word
-from settlement.payouts.port import Found
+from settlement.payouts.port import Found, NeverSeen, Unknown
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE
 from tests.settle.payouts.office import IN_LIMBO, KEY, STUCK, Office, office
@@ -25,6 +25,7 @@ LETTER = ("--reason", "the bank's letter")
 @pytest.fixture
 def stuck(office: Office) -> Office:
     office.put(*IN_LIMBO)
+    office.bank.found = NeverSeen()
     return office
 
 
@@ -157,7 +158,8 @@ def test_money_in_suspense_may_go_to_the_customers_other_account(office: Office,
     assert "approve" in shown
     assert "--account bob" in shown
     assert (code, err) == (Exit.FINE, "")
-    assert f"give-back to bob, by {ADA} and {GRACE}" in out
+    assert "give-back, by" not in out
+    assert f"give-back to bob, by {ADA} and {GRACE}" in command("payout", "status", KEY)[1]
     row = office.desk.ledger.row(keys.account("bob"))
     assert row
     assert row["available"] == 48_20
@@ -249,6 +251,35 @@ def test_a_bank_that_speaks_meanwhile_opens_another_case(stuck: Office, command:
     assert code == Exit.LIMBO
     assert "case 2: the bank says paid since two persons decided not-paid" in out
     assert stuck.row()["status"] == Status.LIMBO
+
+
+def test_not_paid_waits_for_a_silent_bank_unless_contradicted(stuck: Office, command: Command) -> None:
+    stuck.bank.found = Unknown("500")
+    waiting, against = proposed(stuck, command), ("--contradicts",)
+    stuck.desk.door.by = ADA
+    pasted = proposed(stuck, command, "not-paid", *against)
+    shown = command("payout", "status", KEY)[1]
+
+    code, _, _ = command(*waiting)
+    other, _, err = command(*pasted)
+
+    assert "--contradicts" in pasted
+    assert "against the bank: the bank's letter" in shown
+    assert (code, stuck.row()["status"]) == (Exit.LIMBO, Status.LIMBO)
+    assert (other, "not-paid is approved already" in err) == (Exit.CONFLICT, True)
+
+
+def test_two_persons_contradict_a_silent_bank(stuck: Office, command: Command) -> None:
+    stuck.bank.found = Unknown("500")
+    proposed(stuck, command, "not-paid", "--contradicts")
+    shown = command("payout", "status", KEY)[1]
+    (line,) = (one.strip() for one in shown.splitlines() if "payout approve" in one)
+
+    code = command(*shlex.split(line.replace("<why>", "I called"))[1:])[0]
+
+    assert "--contradicts" in line
+    assert (code, stuck.row()["status"]) == (Exit.FINE, Status.REFUSED)
+    assert "not-paid against the bank, by" in command("payout", "status", KEY)[1]
 
 
 # Ask

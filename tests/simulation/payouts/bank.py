@@ -24,7 +24,7 @@ from settlement.payouts.port import (
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 NEVER = timedelta(days=10_000)
-Wrong = Literal["", "half", "second debit", "second return", "return of a refused", "stray"]
+Wrong = Literal["", "half", "second debit", "second return", "return of a refused", "stray", "recalled"]
 NOBODYS = reference_of("payout-of-nobody-0001")
 
 
@@ -40,7 +40,8 @@ class Script:
 
     The rest is of the world, counted from the start. `opens_after`: the account takes money again.
     `freezes_after`: a person freezes the destination. `alters_after`: somebody writes another IBAN on the
-    payout's row, with the right digest. Persons "from the row" do not phone the bank.
+    payout's row, with the right digest. `restored_after`: the table is as it was after the reservation.
+    Persons "from the row" do not phone the bank; "patient" ones let it speak, before they contradict.
     """
 
     name: str
@@ -62,7 +63,8 @@ class Script:
     opens_after: timedelta = NEVER
     freezes_after: timedelta = NEVER
     alters_after: timedelta = NEVER
-    persons: Literal["none", "by truth", "ask first", "from the row"] = "by truth"
+    restored_after: timedelta = NEVER
+    persons: Literal["none", "by truth", "ask first", "from the row", "patient"] = "by truth"
 
 
 @dataclass
@@ -98,7 +100,7 @@ class Payment:
 class BookedLine:
     """A movement of the bank's account: +1 left it, -1 came back.
 
-    `is_right`: it fits the payout. `is_taken`: an order has it.
+    `is_right`: it fits the payout. `is_taken`: an order has it. `is_recall`: it takes a return back.
     """
 
     name: str
@@ -108,6 +110,7 @@ class BookedLine:
     at: datetime
     is_right: bool = True
     is_taken: bool = False
+    is_recall: bool = False
 
 
 @dataclass
@@ -149,8 +152,11 @@ class SimulatedBank:
             return Refused("in_progress")
         return Unknown("timeout") if self._is_dark() else answer
 
+    def is_silent(self) -> bool:
+        return self._is_dark() or self.now() < self.started_at + self.script.closed_for
+
     def find(self, state: State) -> Found | NeverSeen | Unknown:
-        if self._is_dark():
+        if self.is_silent():
             return Unknown("500")
         mine = [one for one in self.payments if one.reference == state.payout.reference]
         if not mine:
@@ -203,6 +209,8 @@ class SimulatedBank:
         wrong, amount, back_at = self.script.wrong, one.amount, one.returned_at
         if wrong == "stray":  # of the same amount, with the reference of a payout that is not ours
             yield BookedLine(f"stray-{number}", NOBODYS, amount, 1, one.at, False)
+        if wrong == "recalled":
+            yield BookedLine(f"recall-{number}", one.reference, amount, 1, one.paid_at, False, is_recall=True)
         if wrong == "half":
             yield BookedLine(f"debit-{number}", one.reference, amount // 2, 1, one.paid_at, False)
         else:

@@ -158,13 +158,14 @@ class Life:
         self._arrivals: list[tuple[datetime, bytes]] = []
         self._booked: set[tuple[str, int]] = set()
         self._told: set[datetime] = set()
-        self._not_before = START
+        self._not_before = self._lines_after = START
         self._read: Any = None
         self._state: State | None = None
         self._stale: list[Decision] = []
         self._again = START
         self._agreed: set[tuple[str, str]] = set()
-        self._frozen = self._altered = False
+        self._frozen = self._altered = self._restored = False
+        self._reserved: Any = None
         self.is_refused = False
         for item in ITEMS:
             self.table.put_item(TableName="lives", Item=item)
@@ -274,7 +275,7 @@ class Life:
         if self.script.statement:
             morning = self._unbooked()
             if morning is not None:
-                things.append((max(morning, self._not_before), self._book))
+                things.append((max(morning, self._not_before, self._lines_after), self._book))
         state = self.state()
         if state and state.trouble is None and state.listed_at is not None:
             look_at = max(datetime.fromisoformat(state.listed_at), self._not_before)
@@ -290,6 +291,8 @@ class Life:
             yield START + self.script.opens_after, self._open
         if self.script.freezes_after < NEVER and not self._frozen:
             yield START + self.script.freezes_after, self._freeze
+        if self.script.restored_after < NEVER and not self._restored and self.state():
+            yield START + self.script.restored_after, self._restore
         if self.script.alters_after < NEVER and not self._altered and self.state():
             yield START + self.script.alters_after, self._alter
 
@@ -315,6 +318,25 @@ class Life:
             altered = replace(altered, sent_sha256=sha256(self.bank.body(altered)).hexdigest())
         self.table.items[ROW] = to_wire(altered.to_row())
         self.state()
+
+    def _restore(self) -> None:
+        """Bring the payout's rows back to its reservation; its later entries are gone."""
+        self._restored = True
+        state = self.state()
+        assert state
+        assert self._reserved
+        self.table.items[ROW] = self._reserved
+        self._read, self._state = self._reserved, State.from_row(from_wire(self._reserved))
+        gone = [place for place in self.table.items if place[0].startswith(("BANK_LINE#", "PAYOUT_LINE#"))]
+        gone += [place for place in self.table.items if place[0].startswith("ENTRIES#")][1:]
+        for place in gone:
+            del self.table.items[place]
+        self._booked.clear()
+        self.balances = {"alice": -PAYOUT.amount, "transit:EUR": PAYOUT.amount}
+        self.table.items[ACCOUNT] = {
+            **self.table.items[ACCOUNT],
+            "available": {"N": str(FUNDS - PAYOUT.amount)},
+        }
 
     def _look(self) -> None:
         before = self.state()
@@ -374,11 +396,22 @@ class Life:
                 if (line.name, time) in self._booked or morning_after(line) + time * HOUR > self.clock:
                     continue
                 self._read_statement(line)
-                if self.attempt(lambda one, line=line: self._book_line(one, line)):  # type: ignore[misc]
+                if self._is_early(line):
+                    self._lines_after = self.clock + HOUR
+                elif self.attempt(lambda one, line=line: self._book_line(one, line)):  # type: ignore[misc]
                     self._booked.add((line.name, time))
                 else:
                     self._not_before = self.clock + RETRY
                 return
+
+    def _is_early(self, line: BookedLine) -> bool:
+        """A restored row has to hear of its send first: until then, its lines are refused."""
+        state = self.state()
+        if not (self._restored and state and not state.is_sent):
+            return False
+        self.attempt(lambda one: one.book_listed(recorded(line).line.identity))
+        now = self.state()
+        return now is not None and not now.is_sent
 
     def _read_statement(self, line: BookedLine) -> None:
         """Record a line as the reader of statements does, and match it if an order has it."""
@@ -461,7 +494,7 @@ class Life:
                 digest=state.digest,
                 verdict=verdict,
                 reason="as the bank says",
-                contradicts=True,
+                contradicts=self._contradicts(state),
             )
 
         truth = self._truth(state)
@@ -481,6 +514,10 @@ class Life:
         self._agreed.add((str(state.cases), truth))
         yield True, order(truth), "bea"
 
+    def _contradicts(self, state: State) -> bool:
+        """Patient persons let the bank's word decide, until a case says that it is silent."""
+        return self.script.persons != "patient" or state.trouble == follow.SILENT
+
     def _is_proposed(self, order: Decision) -> bool:
         place = order.place
         return (place["pk"], place["sk"]) in self.table.items
@@ -491,6 +528,8 @@ class Life:
             return Verdict.GIVE_BACK
         if self.script.persons == "ask first" and state.cases == 1:
             return Verdict.ASK
+        if state.status is Status.LIMBO and not state.is_sent and self.bank.payments:
+            return Verdict.ASK  # the row has forgotten its send
         if self.script.persons == "from the row":
             has_left = state.said in (Word.ACCEPTED, Word.PAID)
         elif self.bank.is_pending():
@@ -523,6 +562,7 @@ class Life:
 
     def _moved(self, item: Any) -> None:
         before, state = self._state, State.from_row(from_wire(item))
+        self._reserved = self._reserved or item
         self._read, self._state = item, state
         if before and state.sequence not in (before.sequence, before.sequence + 1):
             self.broken.append(f"its sequence goes from {before.sequence} to {state.sequence}")
@@ -543,17 +583,20 @@ class Life:
             self.broken.append("confirmed without a line")
 
     def _of_a_move(self, before: State | None, state: State) -> Iterator[str]:
-        if self._frozen and state.attempts > (before.attempts if before else 0):
+        if self._frozen and state.attempts > (before.attempts if before else 0) and not self.bank.payments:
             yield "it is sent, though its destination is frozen"
-        for name, side in (("debit_line", Side.OUT), ("return_line", Side.IN)):
+        for name in ("debit_line", "return_line"):
             line, earlier = getattr(state, name), getattr(before, name) if before else None
             if earlier and line != earlier:
                 yield "a line takes another's place"
             if line and line != earlier:
                 match = self.table.items.get((f"BANK_LINE#{line}", "MATCH"))
-                if match is None or match["order"]["S"] != PAYOUT.name_of(side):
+                order = ROW[0] + ("#RETURN" if name == "return_line" else "")
+                if match is None or match["order"]["S"] != order:
                     yield "a line moves the payout, and is not matched with it"
         decided = (state.decided or {}).get("case"), (state.decided or {}).get("verdict")
+        if self._is_new(before, state, Status.REFUSED) and self._is_unheard(state):
+            yield "not paid, though the bank is silent and nobody contradicts it"
         is_decided = bool(before) and state.decided != before.decided  # type: ignore[union-attr]
         if is_decided and decided not in self._agreed:
             yield f"{decided[1]} is carried out, which two persons have not decided"
@@ -577,6 +620,10 @@ class Life:
         if is_paid and before.decided["verdict"] == Verdict.ASK and waited < policy.PAID_FOR - RETRY:
             yield "persons gave it more days, and it comes back earlier"
 
+    def _is_unheard(self, state: State) -> bool:
+        told = state.decided or {}
+        return bool(told) and "contradicts" not in told and self.bank.is_silent()
+
     @staticmethod
     def _is_new(before: State | None, state: State, status: Status) -> bool:
         return state.status is status and (before is None or before.status is not status)
@@ -592,6 +639,8 @@ class Life:
     def _of_the_bank(self) -> Iterator[str]:
         if self.bank.paid() > 1:
             yield f"the bank has paid {self.bank.paid()} times"
+        if len(self.bank.payments) > 1:
+            yield "the payout is sent twice"
         if any(len(bodies) > 1 for bodies in self.bank.bodies.values()):
             yield "one reference was sent with two contents"
         if len(self.bank.bodies) > 1:
@@ -686,7 +735,7 @@ def recorded(line: BookedLine) -> Recorded:
         valued=day,
         bank_reference=line.name,
         reference=line.reference,
-        returns="" if line.sign > 0 else "AC04",
+        returns="AC04" if line.sign < 0 or line.is_recall else "",
         statement="S",
         file="day.xml",
         at=1,
@@ -753,6 +802,13 @@ SCRIPTS: tuple[Script, ...] = (
     Script(name="dark, booked by an order", dark_for=4 * DAY, wrong="booked by an order", events="never"),
     Script(name="frozen before it is sent", closed_for=HOUR, freezes_after=RETRY),
     Script(name="frozen after it is sent", window=DAY, freezes_after=timedelta(seconds=20)),
+    Script(name="restored", restored_after=10 * HOUR),
+    Script(name="restored, frozen", restored_after=10 * HOUR, freezes_after=9 * HOUR, statement=False),
+    Script(name="restored, returned", restored_after=30 * HOUR, returns_after=20 * HOUR),
+    Script(name="restored, dark", restored_after=10 * HOUR, dark_for=2 * DAY),
+    Script(name="recalled", window=DAY, returns_after=2 * DAY, wrong="recalled"),
+    Script(name="silent, persons wait", refuses=True, dark_for=6 * DAY, persons="patient", statement=False),
+    Script(name="silent for ever, persons wait", closed_for=NEVER, persons="patient", statement=False),
     Script(name="altered before it is sent", closed_for=HOUR, alters_after=RETRY),
     Script(name="altered after it is sent", window=DAY, alters_after=timedelta(seconds=20)),
 )

@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from settlement.core.ledger import keys
-from settlement.payouts import decision, follow, moves, policy, writes
+from settlement.payouts import decision, follow, hints, moves, policy, writes
 from settlement.payouts.moves import Move, Place, Rule
 from settlement.payouts.payout import State, Status, Word
 from tests.simulation.payouts import bank
@@ -96,9 +96,13 @@ BUGS = (
         ("refuses later, events", "pays in five days"),
         (
             (
-                follow,
-                'return self._note(state, moves.brought_forward(state, self.now()), "hint")',
-                "return self._move(state, Move.PAY) if state.status == 'ACCEPTED' else state",
+                hints,
+                "    after = moves.brought_forward(state, now)\n",
+                "    if state.status == 'ACCEPTED':\n"
+                "        after = moves.after(state, moves.Move.PAY, now)\n"
+                "        store.transact(writes.move(state, after, moves.Move.PAY, now))\n"
+                "        return after\n"
+                "    after = moves.brought_forward(state, now)\n",
             ),
         ),
     ),
@@ -121,7 +125,6 @@ BUGS = (
             (moves, "RULES"): _with(
                 Move.RETURN,
                 Status.RETURNED,
-                ACCEPTED=_BACK,
                 PAID=_RETURNED,
                 CONFIRMED=_RETURNED,
                 RETURNED=_RETURNED,
@@ -144,9 +147,9 @@ BUGS = (
         ("stray",),
         (
             (
-                follow,
-                '        if row is None:\n            return None\n        key = row.get("key")',
-                '        return "payout-of-a-life-0001"\n        key = ""',
+                hints,
+                '    if row is None:\n        return None\n    key = row.get("key")',
+                '    return "payout-of-a-life-0001"\n    key = ""',
             ),
         ),
     ),
@@ -237,6 +240,7 @@ BUGS = (
                 '        raise ResolutionRefused(f"verdict: nobody has proposed',
                 '        first = dict.fromkeys(("reason", "by", "posted_at"), "-")\n'
                 '        first |= {"digest": order.digest, "verdict": order.verdict.value}\n'
+                '        first |= {"contradicts": "yes"}\n'
                 '        str(f"verdict: nobody has proposed',
             ),
         ),
@@ -252,7 +256,23 @@ BUGS = (
     Bug(
         "a decision is carried out against what the bank says by now",
         (ALONE.name,),
-        ((follow, "is not state.said:", "is heard:"),),
+        ((decision, "return word is not shown and", "return word is None and"),),
+    ),
+    Bug(
+        "not-paid does not wait for a silent bank",
+        ("silent, persons wait",),
+        (
+            (
+                decision,
+                "return verdict is Verdict.NOT_PAID and isinstance(answer",
+                "return not verdict and isinstance(answer",
+            ),
+        ),
+    ),
+    Bug(
+        "a silent bank holds an approval for ever",
+        ("silent for ever, persons wait",),
+        ((policy, "return now > _at(approved_at) + SILENT_FOR", "return False"),),
     ),
     Bug(
         "a case of a paid payout has no verdict",
@@ -283,7 +303,29 @@ BUGS = (
     Bug(
         "what is given back stays marked as in suspense",
         ("returns, frozen, then opens",),
-        ((moves, 'changed |= {"in_suspense": None}', "pass"),),
+        ((moves, '"in_suspense": None, "given_back_at"', '"given_back_at"'),),
+    ),
+    # A restored table
+    Bug(
+        "does not ask first",
+        ("restored",),
+        ((policy, "return not state.is_sent and now > _at(state.reserved_at) + FRESH", "return False"),),
+    ),
+    Bug(
+        "what the bank knows is sent",
+        ("restored",),
+        (
+            (
+                follow,
+                "        if isinstance(known, Found):\n            return self._known",
+                "        if not body:\n            return self._known",
+            ),
+        ),
+    ),
+    Bug(
+        "a frozen destination bars what the bank knows",
+        ("restored, frozen",),
+        ((follow, "writes.known(state, sent)", "writes.move(state, sent, Move.SEND, self.now())"),),
     ),
     # Destinations
     Bug(
@@ -334,6 +376,11 @@ BUGS = (
         ),
     ),
     # Lines
+    Bug(
+        "a debit that is itself a return is booked",
+        ("recalled",),
+        ((follow, "        if line.returns:\n", "        if not line.identity:\n"),),
+    ),
     Bug(
         "a line moves the payout before it is claimed",
         ("dark, booked by an order",),
