@@ -93,10 +93,14 @@ _WINDOW_SECONDS = 86_400
 _REFUSALS = ("account_closed", "account_blocked")
 """What the simulated bank promises: how long it knows a key, and for what it never pays."""
 
+_SIMULATED_ACCOUNTS = ("DE89370400440532013000",)
+"""As `IBAN` in `settle/local/bank_statements.py`."""
+
 _LOCAL: Mapping[str, Any] = {
     "statements_every_minutes": 15,
     "payouts": PayoutSettings(
         name="bank",
+        accounts=_SIMULATED_ACCOUNTS,
         window_seconds=_WINDOW_SECONDS,
         refusals=_REFUSALS,
         payout={"EUR": "5000.00", "USD": "5000.00"},
@@ -143,6 +147,7 @@ def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | Non
         found,
         url=url,
         debtor=None,
+        accounts=_SIMULATED_ACCOUNTS,
         window_seconds=_WINDOW_SECONDS,
         refusals=_REFUSALS,
         rest_seconds=0,

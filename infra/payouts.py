@@ -45,7 +45,7 @@ _RESERVING = {
 
 _FOLLOW = Handler(
     rows={
-        "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE),
+        "GetItem": (PAYOUT, REFERENCE, CASE, ENTRIES, BANK_LINE, LISTED),
         "Put": (ENTRIES, BANK_LINE),
         "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
     },
@@ -323,6 +323,12 @@ def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
         urgency=Urgency.MORNING,
     )
     pager.alarm(
+        "PayoutNotFollowed",
+        pager.metric("PayoutNotFollowed"),
+        "A payout, or a line of the bank, could not be read or followed: it waits.",
+        urgency=Urgency.MORNING,
+    )
+    pager.alarm(
         "FollowPayoutsFailed",
         _errors(functions["FollowPayouts"]),
         "Payouts are not followed: the function fails or times out.",
@@ -391,7 +397,10 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
         },
         graphs={
             "payouts": {
-                "Payouts: open cases, faults of lines": pager.levels("PayoutCases", "PayoutLineFaults"),
+                "Payouts: open cases, faults of lines, not followed": [
+                    *pager.levels("PayoutCases", "PayoutLineFaults"),
+                    *pager.metrics("PayoutNotFollowed"),
+                ],
                 "Payouts: looks late, in seconds": pager.levels("PayoutLookLateSeconds"),
                 **part.way.graphs(pager),
                 "PayOut": [

@@ -68,6 +68,7 @@ class PayoutSettings:
 
     The bank has an address, `url`, or takes files, which name its `debtor`.
     `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.
+    `accounts`: the stage's accounts at the bank, as its statements name them.
     `refusals`: all reasons for which it never pays. `payout` and `day` are the highest amounts of a payout,
     and of an account's UTC day, by currency, as decimal text; other currencies are not paid out. An exchange
     lasts at most both timeouts.
@@ -76,6 +77,7 @@ class PayoutSettings:
     url: str = NOT_NAMED
     debtor: Debtor | None = None
     name: str
+    accounts: tuple[str, ...]
     window_seconds: int
     refusals: tuple[str, ...]
     payout: Mapping[str, str] = field(hash=False)
@@ -92,6 +94,8 @@ class PayoutSettings:
             raise ValueError("bank_url: must be an address without user, query or fragment")
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: must match ^{_NAME.pattern}$")
+        if not (isinstance(self.accounts, tuple) and self.accounts and all(map(_is_account, self.accounts))):
+            raise ValueError("accounts: must name accounts as statements do, in capitals, without blanks")
         if not all(isinstance(one, str) and _REASON.fullmatch(one) for one in self.refusals):
             raise ValueError(f"refusals: each must match ^{_REASON.pattern}$")
         for name, (least, most) in _BOUNDS.items():
@@ -107,6 +111,8 @@ class PayoutSettings:
     def _check_files(self) -> None:
         if not isinstance(self.debtor, Debtor):
             raise ValueError("debtor: must be a Debtor, or None")
+        if self.debtor.iban not in self.accounts:
+            raise ValueError("accounts: must name the debtor's IBAN, whose statement has the payouts' lines")
         if self.url != NOT_NAMED:
             raise ValueError("bank_url: must be left out with a debtor, whose bank takes files")
         if self.window_seconds != 0:
@@ -146,6 +152,7 @@ class PayoutSettings:
         return json.dumps(
             {
                 "limits": self._limits(payout, day),
+                "accounts": self.accounts,
                 "bank": {
                     "url": self.url,
                     "name": self.name,
@@ -172,7 +179,13 @@ class PayoutSettings:
             "name": self.name,
             "debtor": {"name": self.debtor.name, "iban": self.debtor.iban},
         }
-        return json.dumps({"limits": self._limits(payout, day), "files": files})
+        limits = self._limits(payout, day)
+        return json.dumps({"limits": limits, "accounts": self.accounts, "files": files})
 
     def _limits(self, payout: Mapping[str, int], day: Mapping[str, int]) -> dict[str, object]:
         return {"payout": dict(payout), "day": dict(day), "rest_seconds": self.rest_seconds}
+
+
+def _is_account(text: object) -> bool:
+    """Whether a text has the form that the reader of statements gives an account."""
+    return isinstance(text, str) and text != "" and text == "".join(text.split()).upper()

@@ -67,6 +67,7 @@ ON: Mapping[str, Any] = {
     "payouts": PayoutSettings(
         url="https://payments.bank.example.com/v1",
         name="bank-of-the-stage",
+        accounts=("DE02120300000000202051", "DE89370400440532013000"),
         window_seconds=86_400,
         refusals=("account_closed", "account_unknown", "amount_over_limit", "currency_not_taken"),
         payout=dict.fromkeys(("EUR", "JPY", "KWD", "USD"), "5000"),

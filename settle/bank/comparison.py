@@ -110,8 +110,10 @@ def _compared(
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
         record.add_orders(spool, ever(now), partial(watched, phase=ORDERS, watch=watch))
-        for moved in payouts.orders(stack.store, stack.config, unreadable.append):
+        for moved, line in payouts.orders(stack.store, stack.config, unreadable.append):
             spool.add_order(moved)
+            if line:
+                spool.add_match(line, moved.key)
         statements = list(added(spool, watch, findings))
         verdict = judge(spool, statements, wanted.days, wanted.before, findings, wanted.currency)
         pairs = (

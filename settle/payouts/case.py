@@ -49,9 +49,10 @@ def describe(stack: Stack, state: State) -> dict[str, Any]:
     }
 
 
-def approval(stack: Stack, state: State, verdict: Verdict, account: str | None) -> str:
+def approval(stack: Stack, state: State, order: Mapping[str, Any]) -> str:
     """Return another person's command to approve a proposal about what is shown now."""
-    return _command(stack, state, "approve", verdict, account)
+    against = order.get("contradicts", False)
+    return _command(stack, state, "approve", order["verdict"], order.get("account"), against=against)
 
 
 def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
@@ -78,8 +79,8 @@ def _add(found: OnRecord, state: State, row: Row) -> None:
         found.approved = kept | {"verdict": verdict.value}
         return
     told = texts_of(row)
-    of = (told["verdict"], told.get("account"))
-    place = keys.payout_proposed(state.key, state.cases, state.digest, *of)
+    of, against = (told["verdict"], told.get("account")), "contradicts" in told
+    place = keys.payout_proposed(state.key, state.cases, state.digest, *of, contradicts=against)
     if told["verdict"] not in list(Verdict) or (told["digest"], row["sk"]) != (state.digest, place["sk"]):
         raise MalformedRow(f"{subject_of(row)}: is no proposal about what is shown")
     shown = ("by", "posted_at", "reason", "account", "contradicts")
@@ -94,7 +95,8 @@ def _choice(stack: Stack, state: State, verdict: Verdict, found: OnRecord) -> di
     exponent = exponent_of(f"PAYOUT#{state.key}", payout.currency, stack.config)
     amount = f"{money.render(payout.amount, exponent)} {payout.currency}"
     account = proposed.get("account") if proposed else None
-    command = _command(stack, state, "approve" if proposed else "propose", verdict, account)
+    against = "contradicts" in proposed if proposed else state.said in AGAINST.get(verdict, ())
+    command = _command(stack, state, "approve" if proposed else "propose", verdict, account, against=against)
     return {
         "verdict": verdict.value,
         "effect": _EFFECTS[state.status, verdict].format(money=amount, account=account or payout.account),
@@ -104,7 +106,8 @@ def _choice(stack: Stack, state: State, verdict: Verdict, found: OnRecord) -> di
     }
 
 
-def _command(stack: Stack, state: State, verb: str, verdict: Verdict, account: str | None) -> str:
-    against = state.said in AGAINST.get(verdict, ())
+def _command(
+    stack: Stack, state: State, verb: str, verdict: str, account: str | None, *, against: bool
+) -> str:
     shown = {"case": state.cases, "digest": state.digest, "account": account, "reason": REASON}
     return stack.command(f"payout {verb}", state.key, verdict, **shown, contradicts=against or None)

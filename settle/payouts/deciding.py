@@ -8,7 +8,7 @@ from settle.order import check_order, give
 from settle.payouts import case as cases
 from settle.payouts.payout import shown, state_of
 from settle.stack import Stack
-from settlement.payouts.decision import Verdict, parse_decision
+from settlement.payouts.decision import parse_decision
 from settlement.payouts.payout import State
 
 
@@ -23,14 +23,13 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
     Returns what was shown, the proposal on record, and the other person's command. Raises CommandFailed.
     """
     state = _shown_state(stack, order)
-    verdict = Verdict(order["verdict"])
     answer = give(stack, "propose-payout", _checked({**order, "case": state.cases, "digest": state.digest}))
     return {
         **shown(stack, state),
         "case": {"number": state.cases, "trouble": state.trouble, "digest": state.digest},
-        "verdict": verdict.value,
+        "verdict": str(order["verdict"]),
         "proposed_by": answer.get("proposed_by"),
-        "approve": cases.approval(stack, state, verdict, order.get("account")),
+        "approve": cases.approval(stack, state, order),
     }
 
 

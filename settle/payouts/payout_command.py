@@ -30,7 +30,10 @@ Digest = Annotated[
     str | None, typer.Option(callback=_digest, help="The digest of what you were shown, all 64 digits.")
 ]
 Contradicts = Annotated[
-    bool, typer.Option("--contradicts", help="The bank's last word is wrong, and you know it.")
+    bool,
+    typer.Option(
+        "--contradicts", help="The bank's last word is wrong, or the bank stays silent, and you know better."
+    ),
 ]
 
 Other = Annotated[

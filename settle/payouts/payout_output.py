@@ -63,9 +63,17 @@ def listed(lines: Sequence[Mapping[str, Any]], fields: Sequence[str], nothing: s
 
 
 def _decided(decided: Mapping[str, str]) -> str:
-    by, second, at = (decided.get(name, "") for name in ("by", "approved_by", "approved_at"))
+    """A decision; an answer of the stack has the verdict alone, without persons and reason."""
     to = f" to {decided['account']}" if "account" in decided else ""
-    return f"{decided['verdict']}{to}, by {by} and {second} at {at}: {decided.get('reason', '')}"
+    what = f"{decided['verdict']}{to}{_against(decided)}"
+    if "by" not in decided:
+        return what
+    by, second, at, reason = (decided[name] for name in ("by", "approved_by", "approved_at", "reason"))
+    return f"{what}, by {by} and {second} at {at}: {reason}"
+
+
+def _against(told: Mapping[str, str]) -> str:
+    return " against the bank" if "contradicts" in told else ""
 
 
 def _case(case: Mapping[str, Any]) -> None:
@@ -85,6 +93,7 @@ def _verdict(one: Mapping[str, Any]) -> None:
     print_line()
     print_line(f"{one['verdict']}: {one['effect']}{against}")
     if proposed := one["proposed"]:
-        print_line(f"  proposed by {proposed['by']} at {proposed['posted_at']}: {proposed['reason']}")
+        at = f"{proposed['posted_at']}{_against(proposed)}"
+        print_line(f"  proposed by {proposed['by']} at {at}: {proposed['reason']}")
     if one["command"]:
         print_line(f"  {one['command']}")

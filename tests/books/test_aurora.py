@@ -212,7 +212,7 @@ def test_a_migration_changes_nothing_if_the_secret_cannot_be_read(
 
 
 def test_sql_splits_at_semicolons_outside_string_literals_and_function_bodies() -> None:
-    assert aurora.statements("r0003") == []
+    assert aurora.statements("r0004") == []
     found = aurora.statements(None)
 
     assert not [one for one in found if one.startswith(("BEGIN;", "--"))]

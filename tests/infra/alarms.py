@@ -173,6 +173,7 @@ PAYOUT_ALARMS = {
     # A circuit reports its changes alone.
     "BankCircuitOpen": _ours("BankCircuit", 1, "Maximum", seconds=60, missing="ignore"),
     "BankSecretUnreadable": _ours("BankSecretUnreadable"),
+    "PayoutNotFollowed": _ours("PayoutNotFollowed"),
     "FollowPayoutsFailed": _errors("FollowPayouts", 3),
     "ServePayoutsFailed": _errors("ServePayouts", 1),
     "BankEventsFailed": _errors("BankEvents", 1),

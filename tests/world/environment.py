@@ -47,6 +47,7 @@ os.environ |= {
     "BANK_SIGNING_SECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:bank-events-AbCdEf",
     "PAYOUTS": (
         '{"limits":{"payout":{"EUR":500000},"day":{"EUR":900000},"rest_seconds":86400},'
+        '"accounts":["DE89370400440532013000"],'
         '"bank":{"url":"https://bank.invalid","name":"a-bank","window_seconds":86400,'
         '"refusals":["account_closed"],"connect_timeout_seconds":1,"read_timeout_seconds":9},'
         '"breaker":{"failures":5,"within_seconds":60,"recovery_seconds":30},'

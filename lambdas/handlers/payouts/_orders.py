@@ -90,8 +90,7 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
 def _approved_before(order: Decision) -> Row | None:
     """The same approval: after a lost answer, its case may be closed by now."""
     row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
-    is_same = row and (row.get("verdict"), row.get("account")) == (order.verdict, order.account)
-    return row if is_same else None
+    return row if row and order.is_on(row) else None
 
 
 def _approve(state: State, order: Decision, caller: Caller) -> Row:

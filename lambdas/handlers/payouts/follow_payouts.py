@@ -8,7 +8,7 @@ from typing import Any
 
 from handlers import _dependencies
 from handlers.core import _workers
-from handlers.payouts import _bank
+from handlers.payouts import _bank, _payouts
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import InvalidRequest, PayoutFenced
@@ -43,7 +43,8 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _follower() -> Follower:
-    return Follower(_dependencies.store, _bank.bank(), _dependencies.now, row_keys.is_proven)
+    accounts = frozenset(_payouts.config()["accounts"])
+    return Follower(_dependencies.store, _bank.bank(), _dependencies.now, row_keys.is_proven, accounts)
 
 
 def _run(context: Any) -> dict[str, int]:

@@ -19,8 +19,12 @@ PAID = f"payout-{Move.PAY}"
 _DAY = len("2026-11-29")
 
 
-def orders(store: Store, config: StageConfig, unreadable: Callable[[str], None]) -> Iterator[Order]:
-    """Yield the debits and returns of all payouts. Each costs an entry and a row.
+def orders(
+    store: Store, config: StageConfig, unreadable: Callable[[str], None]
+) -> Iterator[tuple[Order, str | None]]:
+    """Yield the debits and returns of all payouts, each with the identity of its line, if on record.
+
+    Each costs an entry and a row.
 
     `unreadable` is called for each unreadable row.
     """
@@ -43,10 +47,10 @@ def _key(entry: Row) -> str:
     return str(entry["sk"].rpartition(":")[0].rpartition("#")[2])
 
 
-def _moved(state: State) -> Iterator[Order]:
-    yield _order(state, Side.OUT, state.paid_at)
+def _moved(state: State) -> Iterator[tuple[Order, str | None]]:
+    yield _order(state, Side.OUT, state.paid_at), state.debit_line
     if state.status is Status.RETURNED:
-        yield _order(state, Side.IN, state.ended_at)
+        yield _order(state, Side.IN, state.ended_at), state.return_line
 
 
 def _order(state: State, side: Side, at: str | None) -> Order:

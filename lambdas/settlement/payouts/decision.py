@@ -20,7 +20,7 @@ from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.core.model.timestamps import timestamp
 from settlement.http.caller import Caller, person_of
 from settlement.payouts.payout import CLOSE, State, Status, Word
-from settlement.payouts.port import Unknown
+from settlement.payouts.port import Found, NeverSeen, Unknown
 
 _FIELDS = ("key", "case", "digest", "verdict", "reason")
 _OPTIONAL = ("contradicts", "account")
@@ -51,8 +51,8 @@ AGAINST = {
 class Decision:
     """`digest`: of the payout as shown.
 
-    `contradicts`: the person knowingly contradicts the bank. `account`: the customer's other account, which
-    gets the money back.
+    `contradicts`: the person knowingly contradicts the bank, or its silence. `account`: the customer's other
+    account, which gets the money back.
     """
 
     key: str
@@ -66,7 +66,14 @@ class Decision:
     @property
     def place(self) -> Row:
         """Key of its proposal."""
-        return keys.payout_proposed(self.key, self.case, self.digest, self.verdict, self.account)
+        return keys.payout_proposed(
+            self.key, self.case, self.digest, self.verdict, self.account, contradicts=self.contradicts
+        )
+
+    def is_on(self, row: Mapping[str, Any]) -> bool:
+        """Whether a proposal or an approval is of this decision."""
+        told = (row.get("verdict"), row.get("account"), "contradicts" in row)
+        return told == (self.verdict, self.account, self.contradicts)
 
 
 def parse_decision(raw: object) -> Decision:
@@ -97,6 +104,9 @@ def parse_decision(raw: object) -> Decision:
     )
 
 
+CONTRADICTS = "yes"
+"""On record, of a decision whose persons knowingly contradict the bank, or its silence."""
+
 _KEPT = ("verdict", "digest", "reason", "by", "account", "contradicts")
 
 
@@ -115,8 +125,8 @@ def verdicts(state: State) -> tuple[Verdict, ...]:
             return ()
 
 
-def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: object) -> bool:
-    """Whether money stays in transit while the bank is silent, unless both persons contradict it."""
+def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: Found | NeverSeen | Unknown) -> bool:
+    """Whether money stays where it is while the bank is silent, unless both persons contradict it."""
     return verdict is Verdict.NOT_PAID and isinstance(answer, Unknown) and "contradicts" not in decided
 
 
@@ -128,11 +138,10 @@ def is_changed(verdict: Verdict, shown: Word | None, word: Word | None) -> bool:
 def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Write:
     """Raises ResolutionRefused."""
     _ensure_fits(state, order)
-
     row = {
         **order.place,
         **({} if order.account is None else {"account": order.account}),
-        **({"contradicts": "yes"} if order.contradicts else {}),
+        **({"contradicts": CONTRADICTS} if order.contradicts else {}),
         "verdict": order.verdict.value,
         "digest": order.digest,
         "reason": order.reason,
@@ -147,19 +156,20 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
     """Approve the verdict of the proposal's row `first`. Raises ResolutionRefused, MalformedRow."""
     _ensure_fits(state, order)
     if first is None:
-        raise ResolutionRefused(f"verdict: nobody has proposed {order.verdict} of what you were shown")
+        named = _named(order.verdict, against=order.contradicts)
+        raise ResolutionRefused(f"verdict: nobody has proposed {named} of what you were shown")
     proposal = texts_of(first)
-    if (proposal["verdict"], proposal["digest"]) != (order.verdict, order.digest):
+    if not order.is_on(proposal) or proposal["digest"] != order.digest:
         raise MalformedRow(f"{subject_of(first)}: is no proposal of this verdict")
-    if (proposal.get("account"), "contradicts" in proposal) != (order.account, order.contradicts):
-        raise ResolutionRefused("account, contradicts: must be as they were proposed")
     if person_of(proposal["by"]) == caller.person:
         raise ResolutionRefused("by: who proposed a verdict does not approve it")
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
-        if (found.get("verdict"), found.get("account")) == (order.verdict, order.account):
+        if order.is_on(found):
             return AlreadyApplied(found)
-        return ResolutionRefused(f"verdict: {found.get('verdict')} is approved already")
+        return ResolutionRefused(
+            f"verdict: {_named(found.get('verdict'), against='contradicts' in found)} is approved already"
+        )
 
     row = {
         **keys.payout_approved(state.key, order.case, order.digest),
@@ -169,7 +179,11 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
         "posted_at": timestamp(now),
         **caller.proof,
     }
-    return put(row, on_failure=AlreadyApplied)
+    return put(row, on_failure=meaning)
+
+
+def _named(verdict: object, *, against: bool) -> str:
+    return f"{verdict}, which contradicts the bank," if against else f"{verdict}"
 
 
 def approved(state: State, row: Row) -> tuple[Verdict, dict[str, str]]:
@@ -195,6 +209,8 @@ def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
     found |= {name: row[name] for name in ("account", "contradicts") if name in row}
     if not all(isinstance(text, str) for text in found.values()):
         raise MalformedRow(f"{subject_of(row)}: {', '.join(sorted(found))} must be texts")
+    if found.get("contradicts", CONTRADICTS) != CONTRADICTS:
+        raise MalformedRow(f"{subject_of(row)}: contradicts must be {CONTRADICTS} or absent")
     return found
 
 

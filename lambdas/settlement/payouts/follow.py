@@ -1,7 +1,7 @@
-"""Follows a payout. One call makes at most a move, a request to the bank, and a second move."""
+"""Follows a payout. One call makes at most a question to the bank, a move, a request, and a second move."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -46,6 +46,7 @@ NEVER_SENT = "it could not be sent"
 OTHER_BYTES = "its request has other bytes than were sent"
 SUSPENSE = "it came back, and the customer's account does not take it"
 NOT_TAKEN = "the account that two persons named does not take it"
+SILENT = "the bank is silent since two persons decided not-paid: wait, or contradict it"
 FROZEN = "its destination is frozen"
 ALTERED = "its bank account is not the one that was reserved"
 
@@ -63,10 +64,21 @@ _NOT_TAKEN = (*_NEVER_TAKEN, AccountFrozen)
 
 
 class Follower:
-    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again."""
+    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again.
 
-    def __init__(self, store: Store, bank: Bank, now: Callable[[], datetime], is_proven: IsProven) -> None:
+    `accounts`: the stage's accounts at the bank, as statements name them. Only their lines are booked.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bank: Bank,
+        now: Callable[[], datetime],
+        is_proven: IsProven,
+        accounts: frozenset[str],
+    ) -> None:
         self.store, self.bank, self.now, self.is_proven = store, bank, now, is_proven
+        self.accounts = accounts
 
     def state(self, key: str) -> State:
         return hints.state_of(self.store, key)
@@ -103,6 +115,8 @@ class Follower:
         state, line = self.state(found.pop()), recorded.line
         if line.identity in (state.debit_line, state.return_line):
             return self._finish(state, line)
+        if line.account not in self.accounts:
+            raise LineRefused("line: it is of another bank account")
         if (line.amount, line.currency) != (state.payout.amount, state.payout.currency):
             raise LineRefused(f"line: its amount is not that of {state.key}")
         if not state.is_sent:
@@ -125,10 +139,16 @@ class Follower:
         except LineRefused as refusal:
             why = str(refusal)
             if not self._is_booked_otherwise(identity):
-                self._commit((lines.refused(identity, recorded.line.booked, why),))
+                self._list_refusal(identity, recorded.line.booked, why)
                 return None
         self._commit((lines.booked(identity),))
         return state
+
+    def _list_refusal(self, identity: str, booked_on: str, why: str) -> None:
+        """A refused line is looked at again each minute: it is written only if something has changed."""
+        row = self.store.read(keys.payout_line(identity))
+        if row is None or not lines.is_refused(row, booked_on, why):
+            self._commit((lines.refused(identity, booked_on, why),))
 
     def _is_booked_otherwise(self, identity: str) -> bool:
         row = self.store.read(keys.bank_match(identity))
@@ -147,7 +167,7 @@ class Follower:
         if verdict in decision.AGAINST:
             answer = self.bank.find(state)
             if decision.must_wait(verdict, decided, answer):
-                return state
+                return self._await_bank(state, decided)
             heard = self._words(state, answer)
             if decision.is_changed(verdict, state.said, word := heard.get("said", state.said)):
                 trouble = f"the bank says {word} since two persons decided {verdict}"
@@ -160,10 +180,19 @@ class Follower:
         asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
         return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 
+    def _await_bank(self, state: State, decided: Mapping[str, str]) -> State:
+        """Wait for the bank's word; a bank that stays silent brings persons a new case."""
+        if not policy.is_silent(decided["approved_at"], self.now()):
+            return state
+        return self._note(state, moves.counted(state, self.now(), trouble=SILENT), "case")
+
     # Looks
 
     def _send(self, state: State) -> State:
-        """Send, unless the bank knows the payout: a table that was restored may have forgotten its send."""
+        """Send, unless the bank knows the payout: a table that was restored may have forgotten its send.
+
+        What the bank knows is recorded as sent. Nothing is sent then, so nothing bars it.
+        """
         known = self.bank.find(state) if policy.may_be_known(state, self.now()) else NeverSeen()
         if isinstance(known, Unknown):
             return self._defer(state, detail=known.reason)
@@ -172,15 +201,20 @@ class Follower:
         except NotSendable as held:
             return self._defer(state, detail=str(held))
         digest = hashlib.sha256(body).hexdigest()
+        if isinstance(known, Found):
+            return self._known(state, digest, known)
         if why := self._barred(state, digest):
             return self._unsent(state, why)
         try:
             sending = self._move(state, Move.SEND, sent_sha256=digest)
         except DestinationRefused:
             return self._unsent(state, FROZEN)
-        if isinstance(known, Found):
-            return self._move(sending, Move.DOUBT, **self._words(state, known))
         return self._submit(sending, body)
+
+    def _known(self, state: State, digest: str, found: Found) -> State:
+        sent = moves.after(state, Move.SEND, self.now(), sent_sha256=digest)
+        self._commit(writes.known(state, sent))
+        return self._move(sent, Move.DOUBT, **self._words(sent, found))
 
     def _submit(self, sending: State, body: bytes) -> State:
         if not policy.may_submit(sending, self.now()):

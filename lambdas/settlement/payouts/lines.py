@@ -33,14 +33,22 @@ def booked(identity: str) -> Write:
 
 
 def refused(identity: str, booked_on: str, why: str) -> Write:
-    place = keys.payout_lines_index(booked_on, is_refused=True)
     return update(
         keys.payout_line(identity),
         "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, refused = :refused",
-        values=placeholders({**place, "refused": why}),
+        values=placeholders(_refusal(booked_on, why)),
         conditions=[EXISTS],
         on_failure=_gone,
     )
+
+
+def is_refused(row: Row, booked_on: str, why: str) -> bool:
+    """Whether a list's row has this refusal, and its place among the refused lines."""
+    return _refusal(booked_on, why).items() <= row.items()
+
+
+def _refusal(booked_on: str, why: str) -> dict[str, str]:
+    return {**keys.payout_lines_index(booked_on, is_refused=True), "refused": why}
 
 
 def _gone(found: Any) -> AlreadyApplied:

@@ -34,6 +34,9 @@ ASKED_FOR = timedelta(days=3)
 FRESH = timedelta(minutes=5)
 """A payout that was reserved earlier may have been sent, if the table was restored from a backup."""
 
+SILENT_FOR = timedelta(days=1)
+"""From an approval that waits for the bank's word until persons hear that there is none."""
+
 RESERVED_FOR = timedelta(days=1)
 """Then a person hears of it."""
 
@@ -88,6 +91,10 @@ def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
 def may_be_known(state: State, now: datetime) -> bool:
     """Whether the bank may know a payout that this row says was never sent."""
     return not state.is_sent and now > _at(state.reserved_at) + FRESH
+
+
+def is_silent(approved_at: str, now: datetime) -> bool:
+    return now > _at(approved_at) + SILENT_FOR
 
 
 def may_submit(state: State, now: datetime) -> bool:

@@ -131,6 +131,11 @@ def move(
     return tuple(writes)
 
 
+def known(before: State, after: State) -> tuple[Write, ...]:
+    """Record a send of a payout that the bank knows. Nothing is sent: its destination may be frozen."""
+    return (_change(before, after, fenced(before, after, Move.SEND), _STALE),)
+
+
 def note_line(before: State, after: State, line: BankLine, now: datetime) -> tuple[Write, ...]:
     return _change(before, after, fenced(before, after, "line")), _match(before.payout, line, now)
 

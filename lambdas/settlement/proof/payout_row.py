@@ -27,7 +27,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     "PAID": _SENT | _PAID,
     "CONFIRMED": _SENT | _PAID | _ENDED | {"debit_line"},
     "REFUSED": _ENDED,
-    "RETURNED": _SENT | _ENDED,
+    "RETURNED": _SENT | _PAID | _ENDED,
     "LIMBO": _CASE,
 }
 _BARRED: Mapping[str, frozenset[str]] = {

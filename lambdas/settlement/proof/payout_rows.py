@@ -35,7 +35,7 @@ MOVED: Mapping[str, frozenset[tuple[str, str]]] = {
     RESERVE: frozenset({(_ACCOUNT, _TRANSIT)}),
     PAY: frozenset({(_TRANSIT, _EXTERNAL)}),
     REFUSE: frozenset({(_TRANSIT, _ACCOUNT)}),
-    RETURN: frozenset((debit, credit) for debit in (_TRANSIT, _EXTERNAL) for credit in (_ACCOUNT, _SUSPENSE)),
+    RETURN: frozenset({(_EXTERNAL, _ACCOUNT), (_EXTERNAL, _SUSPENSE)}),
     GIVE_BACK: frozenset({(_SUSPENSE, _ACCOUNT)}),
 }
 """Kinds of account that each step debits and credits, independent of the writers' table."""
@@ -45,6 +45,7 @@ VERDICTS = frozenset({"paid", "not-paid", "ask", "give-back", "close"})
 OF_RETURN = "#RETURN"
 _DECIDED = ("case", "digest", "verdict", "reason", "by")
 DECIDED = (*_DECIDED, "approved_by", "approved_at")
+_MAY_HAVE, _YES = ("account", "contradicts"), "yes"
 
 
 def check_sides(step: str, debit: str, credit: str, side: str, currency: str) -> None:
@@ -135,16 +136,17 @@ def case(row: Row) -> PayoutCaseFacts:
     key, (digest, verdict, reason, by, posted_at) = keys.subject(row)[1], _CASE(row)
     number = int(row["sk"][:_CASE_DIGITS]) if _CASE_KEY.match(row["sk"]) else 0
     is_approved = row["sk"] == keys.payout_approved(key, number, digest)["sk"]
-    account = values.optional(row, "account")
-    if not is_approved and row["sk"] != keys.payout_proposed(key, number, digest, verdict, account)["sk"]:
-        raise MalformedRow("its key is not that of its case, digest, verdict and account")
+    account, against = values.optional(row, "account"), _contradicts(row)
+    proposed = keys.payout_proposed(key, number, digest, verdict, account, contradicts=bool(against))
+    if not is_approved and row["sk"] != proposed["sk"]:
+        raise MalformedRow("its key is not that of its case, digest, verdict, account and contradicts")
     if not (number and KEY.fullmatch(key) and values.is_instant(posted_at) and verdict in VERDICTS):
         raise MalformedRow("key, case, verdict and posted_at are none of a decision")
     _sha256(row, "digest")
     _check_unlisted(row)
     if account is not None and not (verdict == "give-back" and ACCOUNT.fullmatch(account)):
         raise MalformedRow("account is none that gets the money back")
-    content = [str(number), digest, verdict, reason, by, account or ""]
+    content = [str(number), digest, verdict, reason, by, account or "", against]
     proposal, approval = values.digest(*content), None
     if is_approved:
         approval = values.digest(*content, _approver(row, by), posted_at)
@@ -226,14 +228,19 @@ def _paid_to(name: str, iban: str, holder: str) -> str:
 
 
 def _decided(row: Row) -> str | None:
-    names = (
-        DECIDED if "account" not in (values.optional(row, "decided", dict) or {}) else (*DECIDED, "account")
-    )
-    found = values.record(row, "decided", names)
+    told = values.optional(row, "decided", dict) or {}
+    found = values.record(row, "decided", (*DECIDED, *(name for name in _MAY_HAVE if name in told)))
     if found is None:
         return None
-    content = (*(found[name] for name in _DECIDED), found.get("account", ""))
+    content = (*(found[name] for name in _DECIDED), found.get("account", ""), _contradicts(found))
     return values.digest(*content, _approver(found, found["by"]), found["approved_at"])
+
+
+def _contradicts(row: Row) -> str:
+    found = values.optional(row, "contradicts")
+    if found not in (None, _YES):
+        raise MalformedRow(f"contradicts is neither {_YES} nor absent")
+    return found or ""
 
 
 def _approver(row: Row, proposer: str) -> str:

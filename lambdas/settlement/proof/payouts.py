@@ -44,9 +44,7 @@ def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
     )
     refused_at = row.ended_at if row.status == "REFUSED" else None
     returned_at = row.ended_at if row.status == "RETURNED" else None
-    returned = (external, account)
-    if row.in_suspense or row.given_back_at:
-        returned = (returned[0], suspense)
+    returned = (external, suspense if row.in_suspense or row.given_back_at else account)
     reserved = PayoutEntryFacts(row.key, RESERVE, row.reserved_at, account, transit, *of, row.paid_to)
     return [reserved] + [
         PayoutEntryFacts(row.key, step, posted_at, debit, credit, *of, None)

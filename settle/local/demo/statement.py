@@ -16,7 +16,9 @@ from settlement.accounts.order import OrderKind
 from settlement.bank import booked
 from settlement.bank.matching import Order
 from settlement.bank.statement import Side
+from settlement.core.ledger import keys
 from settlement.core.model import money
+from settlement.payouts import booked as payouts
 
 CURRENCY = "EUR"
 FAULTS = 6
@@ -50,16 +52,23 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
         moved = {"amount": f"{number * 10}.00" if reference != "again" else "50.00", "currency": CURRENCY}
         given = {"key": f"demo-{run}-{number:04}", "account": account, "reason": "demo"}
         give(stack, OrderKind.DEPOSIT, reference=f"{reference}-{run}", **given, **moved)
-    orders = sorted(
-        booked.orders(stack.store, stack.config, report, *comparison.ever(datetime.now(UTC))),
-        key=lambda order: (order.day, order.key),
-    )
-    lines = [order for order in orders if order.currency == CURRENCY]
+    lines, opening = _orders(stack, report)
     report("statement: a right one, and one with six faults")
     return {
-        "right": _compared(stack, "right.xml", lines),
-        "wrong": _compared(stack, "wrong.xml", list(_spoilt(lines, run))),
+        "right": _compared(stack, "right.xml", lines, opening),
+        "wrong": _compared(stack, "wrong.xml", list(_spoilt(lines, run)), opening),
     }
+
+
+def _orders(stack: Stack, report: Callable[[str], None]) -> tuple[list[Order], int]:
+    """Return the orders without a line on record, and the sum of the others, in minor units."""
+    now, store = datetime.now(UTC), stack.store
+    given = booked.orders(store, stack.config, report, *comparison.ever(now))
+    found: list[tuple[Order, object]] = [(order, store.read(keys.banked(order.key))) for order in given]
+    found += payouts.orders(store, stack.config, report)
+    own = [(order, line) for order, line in found if order.currency == CURRENCY]
+    lines = sorted((order for order, line in own if not line), key=lambda order: (order.day, order.key))
+    return lines, sum(order.signed for order, line in own if line)
 
 
 def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
@@ -71,17 +80,16 @@ def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
     return [*found, own["twice"], own["returned"]._replace(side=Side.OUT), unknown]
 
 
-def _compared(stack: Stack, name: str, lines: Sequence[Order]) -> dict[str, Any]:
+def _compared(stack: Stack, name: str, lines: Sequence[Order], opening: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
-        file.write_text(_statement(stack, lines), "utf-8")
+        file.write_text(_statement(stack, lines, opening), "utf-8")
         return comparison.compare(stack, [str(file)], Wanted(days=0, currency=CURRENCY))
 
 
-def _statement(stack: Stack, lines: Sequence[Order]) -> str:
+def _statement(stack: Stack, lines: Sequence[Order], opening: int) -> str:
     exponent, days = stack.config.currencies[CURRENCY], sorted(line.day for line in lines)
-    closing = sum(line.signed for line in lines)
-    side = Side.IN if closing >= 0 else Side.OUT
+    closing = opening + sum(line.signed for line in lines)
     entries = (
         _ENTRY.format(
             amount=money.render(line.amount, exponent),
@@ -95,11 +103,14 @@ def _statement(stack: Stack, lines: Sequence[Order]) -> str:
     return "".join(
         (
             _HEAD.format(first=days[0], last=days[-1]),
-            _BALANCE.format(code="OPBD", amount=money.render(0, exponent), side="CRDT", day=days[0]),
-            _BALANCE.format(
-                code="CLBD", amount=money.render(abs(closing), exponent), side=_CODES[side], day=days[-1]
-            ),
+            _balance("OPBD", opening, exponent, days[0]),
+            _balance("CLBD", closing, exponent, days[-1]),
             *entries,
             _FOOT,
         )
     )
+
+
+def _balance(code: str, amount: int, exponent: int, day: str) -> str:
+    side = _CODES[Side.IN if amount >= 0 else Side.OUT]
+    return _BALANCE.format(code=code, amount=money.render(abs(amount), exponent), side=side, day=day)

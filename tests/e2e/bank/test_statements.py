@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -11,17 +10,15 @@ from settle.bank import comparison
 from settlement.accounts.order import OrderKind
 from settlement.bank.statement import Side
 from tests.e2e.embedded import Embedded, embedded_aws, new_account, new_key
-from tests.e2e.test_upgrade import deploy, sources
 from tests.world.bank_files import camt, line
 
 pytestmark = pytest.mark.long
 
 
-def test_a_bank_file_put_in_the_bucket_is_recorded(tmp_path: Path) -> None:
+def test_a_bank_file_put_in_the_bucket_is_recorded() -> None:
     day = datetime.now(UTC).date().isoformat()
     with embedded_aws() as embedded:
         embedded.up()
-        deploy(embedded, sources(tmp_path / "sources", upgraded=False), statements_every_minutes=60)
         stack, dora = embedded.stack, new_account(embedded, "dora")
         moved = {"account": dora, "amount": "48.20", "currency": "EUR", "reference": "INV-7"}
         give(stack, OrderKind.DEPOSIT, key=new_key("deposit"), reason="paid", **moved)
@@ -30,11 +27,7 @@ def test_a_bank_file_put_in_the_bucket_is_recorded(tmp_path: Path) -> None:
             line("1.00", Side.IN, end_to_end="unknown", bank_reference="B-2"),
         ]
         files = {"day.xml": camt(lines, day=day, opening="0.00"), "wrong.xml": b"%PDF-1.7"}
-        described = stack.client("cloudformation").describe_stacks()["Stacks"]
-        outputs = {
-            one["OutputKey"]: one["OutputValue"] for own in described for one in own.get("Outputs", ())
-        }
-        bucket, s3 = outputs["StatementsBucket"], stack.client("s3")
+        bucket, s3 = stack.outputs["StatementsBucket"], stack.client("s3")
         for name, content in files.items():
             s3.put_object(Bucket=bucket, Key=f"incoming/{name}", Body=content)
 

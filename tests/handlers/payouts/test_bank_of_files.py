@@ -53,7 +53,8 @@ def filed(
     desk: Desk, s3: Any, configure: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Desk, S3]:
     files = {"bucket": "files", "name": "a-bank", "debtor": DEBTOR}
-    configure(json.dumps({"limits": _payouts.config()["limits"], "files": files}))
+    kept = {name: _payouts.config()[name] for name in ("limits", "accounts")}
+    configure(json.dumps({**kept, "files": files}))
     monkeypatch.setattr(_bank, "bank", REAL_BANK)
     monkeypatch.setattr(bucket, "_client", found := S3(s3))
     desk.calls.secrets.content = "unreadable"
@@ -98,7 +99,7 @@ def test_a_run_reports_no_circuit_where_none_is(filed: tuple[Desk, S3]) -> None:
     assert desk.calls.ledger.row(keys.circuit("bank")) is None
 
 
-def test_a_file_whose_answer_is_lost_is_found_and_written_once(filed: tuple[Desk, S3]) -> None:
+def test_a_file_with_a_lost_answer_is_written_once(filed: tuple[Desk, S3]) -> None:
     desk, s3 = filed
     desk.reserve()
     s3.is_silent = True

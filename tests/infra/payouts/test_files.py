@@ -108,6 +108,7 @@ def test_the_followers_variable_makes_the_adapter() -> None:
     assert (debtor.name, debtor.iban) == ("Market & Sons", "NL91ABNA0417164300")
     assert told == {
         "limits": {"payout": {"EUR": 500_000}, "day": {"EUR": 2_000_000}, "rest_seconds": 86_400},
+        "accounts": ["NL91ABNA0417164300"],
         "files": {"bucket": "${PayoutsFiles}", "name": "bank"},
     }
     for function in ("ReservePayout", "ServePayouts", "TakeOrder"):
@@ -125,6 +126,7 @@ def test_every_finding_of_the_files_bucket_is_explained(pack: Any, tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
+        ({"accounts": ("DE02120300000000202051",)}, "accounts: must name the debtor's IBAN"),
         ({"url": "https://bank.example"}, "bank_url: must be left out with a debtor"),
         ({"window_seconds": 1}, "window_seconds: must be 0 with a debtor"),
         ({"refusals": ("account_closed",)}, "refusals: must be empty with a debtor"),

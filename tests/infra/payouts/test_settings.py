@@ -7,6 +7,8 @@ import pytest
 from infra import payouts_config
 from infra.config import STAGES, Settings, embedded, settings_of
 from infra.payouts_config import EXCHANGE_SECONDS_MAX, NOT_NAMED, PayoutSettings
+from settle.local import bank_statements
+from settlement.bank import fields
 from settlement.payouts import policy, port
 from tests.infra.payouts.stage import ON, PAYOUTS
 
@@ -26,6 +28,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     *(({"name": name}, "name: must match ") for name in ("", "Bank", "a" * 31, "bank\n", "-bank")),
     *(({"refusals": (one,)}, "refusals: each must match ") for one in ("", "Closed", "a" * 51, "x\n", 3)),
+    *(
+        ({"accounts": accounts}, "accounts: must name accounts as statements do")
+        for accounts in ((), ("",), ("DE02 1203",), ("de02",), (1,), (PAYOUTS.accounts[0], None))
+    ),
+    ({"accounts": PAYOUTS.accounts[0]}, "accounts: must name accounts as statements do"),
     *(
         ({name: value}, f"{name}: must be a whole number from {least} to {most}$")
         for name, (least, most) in NUMBERS.items()
@@ -61,7 +68,15 @@ def test_the_bounds_of_the_banks_numbers_are_accepted(name: str) -> None:
 def test_the_bounds_are_those_that_the_functions_demand() -> None:
     assert payouts_config._NAME.pattern == port.NAME.pattern
     assert payouts_config._REASON.pattern == port.REASON.pattern
+    assert STAGES["local"].bank.accounts == (bank_statements.IBAN,)
     assert policy.EXCHANGE_WITHIN.total_seconds() == EXCHANGE_SECONDS_MAX
+
+
+@pytest.mark.parametrize("told", ["de02 1203 0000 0000 2020 51", "acc-7/a", "\u00a012\u2003b"])
+def test_an_account_as_its_statement_names_it_is_accepted(told: str) -> None:
+    read = fields.account(told)
+
+    assert replace(PAYOUTS, accounts=(read,)).accounts == (read,)
 
 
 def of_a_stage(**changes: Any) -> Settings:
@@ -103,6 +118,7 @@ def test_the_embedded_aws_gets_a_simulated_bank_with_equal_limits() -> None:
 
     assert found is not None
     assert (found.url, found.rest_seconds, found.payout) == ("http://127.0.0.1:9", 0, PAYOUTS.payout)
+    assert found.accounts == (bank_statements.IBAN,)
     assert embedded(of_a_stage(), **place).payouts is None
     assert embedded(of_a_stage(payouts=None), **place, bank_url="http://127.0.0.1:9").payouts is None
 
@@ -131,7 +147,8 @@ def test_payouts_and_a_bank_need_each_other(
 def test_the_followers_variable_has_the_contracts_fields() -> None:
     told = json.loads(PAYOUTS.to_json({"EUR": 1}, {"EUR": 2}, secret_id="arn"))
 
-    assert told.keys() == {"limits", "bank", "breaker", "secret_id"}
+    assert told.keys() == {"limits", "accounts", "bank", "breaker", "secret_id"}
+    assert told["accounts"] == list(PAYOUTS.accounts)
     port.Declared(
         name=told["bank"]["name"],
         window_seconds=told["bank"]["window_seconds"],

@@ -91,7 +91,7 @@ class Life:
         return self.town.tick(0.013)
 
     def follower(self, kind: type[Follower] = Follower) -> Follower:
-        return kind(self.town.store, self.bank, self.now, lambda row: True)
+        return kind(self.town.store, self.bank, self.now, lambda row: True, frozenset({IBANS[1]}))
 
     def state(self) -> State:
         return State.from_row(self.town.row(keys.payout(self.payout.key)))

@@ -26,7 +26,10 @@ from tests.world.environment import NOW
 KEY = "payout-2026-000101"
 IBAN, HOLDER = "DE89370400440532013000", "Ida Example"
 WIRE = {"key": KEY, "account": "alice", "amount": "48.20", "currency": "EUR", "destination": "flat-9"}
-PAYOUTS = {"limits": {"payout": {"EUR": 10_000}, "day": {"EUR": 20_000}, "rest_seconds": 0}}
+PAYOUTS = {
+    "limits": {"payout": {"EUR": 10_000}, "day": {"EUR": 20_000}, "rest_seconds": 0},
+    "accounts": [IBAN],
+}
 STUCK = "the bank has given no final answer"
 DECLARED = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset())
 

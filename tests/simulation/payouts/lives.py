@@ -72,6 +72,11 @@ ANOTHER = "GB29NWBK60161331926819"
 FILE = record.File("9f" * 32, "day.xml", timestamp(START))
 
 
+OWN_ACCOUNT = "DE02120300000000202051"
+ACCOUNTS = frozenset({OWN_ACCOUNT})
+"""The stage's accounts at the bank."""
+
+
 def caller(person: str) -> Caller:
     return Caller(by=f"arn:aws:iam::1:user/{person}", user_id=person, request_id="1", source_ip="::1")
 
@@ -221,6 +226,7 @@ class Life:
             _Wire(self, actor),
             actor.now,
             KEYS.is_proven,
+            ACCOUNTS,
         )
 
     def attempt(self, act: Callable[[follow.Follower], Any]) -> bool:
@@ -537,15 +543,15 @@ class Life:
             self.broken.append("confirmed without a line")
 
     def _of_a_move(self, before: State | None, state: State) -> Iterator[str]:
-        if self._frozen and state.attempts > (before.attempts if before else -1):
-            yield "it is reserved or sent, though its destination is frozen"
-        for name in ("debit_line", "return_line"):
+        if self._frozen and state.attempts > (before.attempts if before else 0):
+            yield "it is sent, though its destination is frozen"
+        for name, side in (("debit_line", Side.OUT), ("return_line", Side.IN)):
             line, earlier = getattr(state, name), getattr(before, name) if before else None
             if earlier and line != earlier:
                 yield "a line takes another's place"
             if line and line != earlier:
                 match = self.table.items.get((f"BANK_LINE#{line}", "MATCH"))
-                if match is None or match["order"]["S"] != ROW[0]:
+                if match is None or match["order"]["S"] != PAYOUT.name_of(side):
                     yield "a line moves the payout, and is not matched with it"
         decided = (state.decided or {}).get("case"), (state.decided or {}).get("verdict")
         is_decided = bool(before) and state.decided != before.decided  # type: ignore[union-attr]
@@ -555,7 +561,9 @@ class Life:
             yield from self._of_a_new_case(before, state)
         if (state.in_suspense == 1) != bool(self.balances.get("suspense:EUR")):
             yield "its row and suspense disagree"
-        is_told = state.said is Word.PAID or state.debit_line or state.return_line or state.decided
+        is_told = (
+            state.said in (Word.PAID, Word.RETURNED) or state.debit_line or state.return_line or state.decided
+        )
         if self._is_new(before, state, Status.PAID) and not is_told:
             yield "paid, and neither bank, line nor persons say so"
 
@@ -670,7 +678,7 @@ def recorded(line: BookedLine) -> Recorded:
     day = line.at.date().isoformat()
     told = BankLine(
         identity=sha256(f"{line.name} {day}".encode()).hexdigest(),
-        account="DE02120300000000202051",
+        account=OWN_ACCOUNT,
         currency="EUR",
         amount=line.amount,
         side=Side.OUT if line.sign > 0 else Side.IN,

@@ -16,7 +16,7 @@ from settlement.payouts.port import Accepted, Declared, Found, Hint, NeverSeen, 
 from settlement.payouts.reservation import Reservations
 from tests.store.payouts.costs import LINE, RECORDED, payee
 from tests.store.test_cost import GET, TRANSACT, UNIT_BYTES, Sent, operations, reported, watched
-from tests.unit.payouts.rows import KEYS, LIMITS, PAYOUT
+from tests.unit.payouts.rows import ACCOUNTS, KEYS, LIMITS, PAYOUT
 from tests.world.bank_rows import FILE
 from tests.world.environment import NOW
 from tests.world.ledger import signing
@@ -64,7 +64,7 @@ class Way:
     @property
     def follower(self) -> Follower:
         store = signing(self.saga.ledger, KEYS).store
-        return Follower(store, self.bank, self.now, KEYS.is_proven)
+        return Follower(store, self.bank, self.now, KEYS.is_proven, ACCOUNTS)
 
     def reserve(self) -> None:
         store = self.follower.store

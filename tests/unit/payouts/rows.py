@@ -13,6 +13,7 @@ from settlement.payouts.moves import Move
 from settlement.payouts.payout import Payout, State, Status, Word
 from settlement.payouts.writes import Limits
 from settlement.signing.signature import RowKeys
+from tests.world import bank_rows
 from tests.world.environment import NOW
 
 PAYOUT = Payout(
@@ -44,6 +45,8 @@ PAYABLE = Destination(
 )
 LIMITS = Limits(payout={"EUR": 5_000}, day={"EUR": 9_000})
 KEYS = RowKeys({"1": b"the-key-of-the-tests"})
+ACCOUNTS = frozenset({bank_rows.LINE.account})
+"""The stage's accounts at the bank."""
 
 SHA256, LINE, RETURN_LINE = "5c" * 32, "6d" * 32, "7e" * 32
 SAID: dict[str, Any] = {"said": Word.ACCEPTED, "said_at": timestamp(NOW)}

@@ -4,13 +4,14 @@ from typing import Any
 import pytest
 
 from settlement.core.ledger.keys import Row
-from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.errors import InvalidRequest, ResolutionRefused
 from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.payouts import decision, follow, moves
 from settlement.payouts.decision import Decision, Verdict, parse_decision
 from settlement.payouts.payout import State, Status, Word
+from settlement.payouts.port import Found, NeverSeen, Unknown
 from tests.unit.payouts.rows import ADA, BEA, CASES, PAYOUT, STATES
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
@@ -125,7 +126,8 @@ def test_a_decision_against_the_banks_word_says_so(said: Word, verdict: Verdict)
     first = decision.propose(state, replace(order, contradicts=True), ADA, NOW).parameters["Item"]
     with pytest.raises(ResolutionRefused, match=f"the bank said {said}"):
         decision.approve(state, order, first, BEA, NOW)
-    decision.approve(state, replace(order, contradicts=True), first, BEA, NOW)
+    second = decision.approve(state, replace(order, contradicts=True), first, BEA, NOW).parameters["Item"]
+    assert decision.approved(state, second)[1]["contradicts"] == "yes"
     decision.propose(state, replace(order, verdict=Verdict.ASK), ADA, NOW)
 
 
@@ -160,6 +162,56 @@ def test_two_verdicts_are_proposed_and_only_one_approved(store: Store) -> None:
     second = decision.propose(CASE, other, ADA, NOW).parameters["Item"]
     with pytest.raises(ResolutionRefused, match="not-paid is approved already"):
         store.transact([decision.approve(CASE, other, second, BEA, NOW)])
+
+
+def test_another_account_or_a_contradiction_is_another_proposal(store: Store) -> None:
+    case = CASES["suspense"]
+    to_alice = of(case, Verdict.GIVE_BACK)
+    orders = (to_alice, replace(to_alice, account="bob"), replace(to_alice, contradicts=False))
+    for order in orders:
+        store.transact([decision.propose(case, order, ADA, NOW)])
+
+    def approve(order: Decision) -> Write:
+        return decision.approve(case, order, store.read(order.place), BEA, NOW)
+
+    store.transact([approve(orders[1])])
+
+    assert len({order.place["sk"] for order in orders}) == len(orders)
+    with pytest.raises(AlreadyApplied):
+        store.transact([approve(orders[1])])
+    for order in (orders[0], orders[2]):
+        with pytest.raises(ResolutionRefused, match="is approved already"):
+            store.transact([approve(order)])
+
+
+@pytest.mark.parametrize("changed", [{"contradicts": True}, {"account": "bob"}], ids=str)
+def test_only_what_was_proposed_is_approved(changed: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRow, match="no proposal of this verdict"):
+        decision.approve(CASE, replace(ORDER, **changed), PROPOSED, BEA, NOW)
+    with pytest.raises(ResolutionRefused, match="nobody has proposed"):
+        decision.approve(CASE, replace(ORDER, **changed), None, BEA, NOW)
+
+
+@pytest.mark.parametrize("wrong", ["no", "", None, True], ids=repr)
+def test_a_contradiction_on_record_is_yes(wrong: Any) -> None:
+    with pytest.raises(MalformedRow):
+        decision.approved(CASE, {**APPROVED, "contradicts": wrong})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "against", "waits"),
+    [
+        (Verdict.NOT_PAID, {}, True),
+        (Verdict.NOT_PAID, {"contradicts": "yes"}, False),
+        (Verdict.PAID, {}, False),
+    ],
+)
+def test_not_paid_alone_waits_for_a_silent_bank(
+    verdict: Verdict, against: dict[str, str], *, waits: bool
+) -> None:
+    assert decision.must_wait(verdict, against, Unknown("500")) is waits
+    for answer in (NeverSeen(), Found(Word.REFUSED)):
+        assert not decision.must_wait(verdict, against, answer)
 
 
 @pytest.mark.parametrize("name", ["verdict", "digest", "reason", "by", "posted_at"])

@@ -18,7 +18,7 @@ from settlement.core.model.errors import AccountFrozen, LineRefused, PayoutNotFo
 from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
-from settlement.payouts import decision, destination, follow, lines
+from settlement.payouts import decision, destination, follow, lines, moves
 from settlement.payouts.decision import Decision, Verdict
 from settlement.payouts.follow import Follower
 from settlement.payouts.payout import Payout, State, Status, Word
@@ -33,6 +33,7 @@ from settlement.payouts.port import (
     Unknown,
 )
 from tests.unit.payouts.rows import (
+    ACCOUNTS,
     ADA,
     BEA,
     CASES,
@@ -52,6 +53,7 @@ Having = Callable[..., Follower]
 
 
 DECLARED = Declared(name="a-bank", window_seconds=86_400, refusals=frozenset())
+OTHER = Payout(**{name: getattr(PAYOUT, name) for name in PAYOUT.content}, key="payout-2026-000102")
 TAKEN, SILENT = Accepted(), Unknown("500")
 
 
@@ -92,14 +94,21 @@ def available(table: MemoryDynamoDb) -> int:
     return int(from_wire(table.items["ACCOUNT#alice", "BALANCE"])["available"])
 
 
-def approve(table: MemoryDynamoDb, state: State, verdict: Verdict, forged: Row | None = None) -> None:
+def approve(
+    table: MemoryDynamoDb,
+    state: State,
+    verdict: Verdict,
+    forged: Row | None = None,
+    *,
+    contradicts: bool = True,
+) -> None:
     order = Decision(
         key=state.key,
         case=state.cases,
         digest=state.digest,
         verdict=verdict,
         reason="a letter",
-        contradicts=True,
+        contradicts=contradicts,
     )
     first = decision.propose(state, order, ADA, NOW).parameters["Item"]
     second = decision.approve(state, order, first, BEA, NOW).parameters["Item"]
@@ -121,7 +130,7 @@ def having(table: MemoryDynamoDb) -> Having:
         for state in states:
             put(table, *rows_of(state))
         store = Store(table, "payouts", pause=lambda tries: None)
-        return Follower(store, bank or Bank(), lambda: NOW + later, KEYS.is_proven)
+        return Follower(store, bank or Bank(), lambda: NOW + later, KEYS.is_proven, ACCOUNTS)
 
     return follower
 
@@ -304,13 +313,91 @@ def test_a_word_is_not_taken_back_by_silence(having: Having) -> None:
 
 
 def test_a_late_sender_leaves_its_record_alone(having: Having) -> None:
-    times = iter([NOW, NOW, NOW + timedelta(seconds=6)])
+    times = iter([NOW, NOW, NOW, NOW + timedelta(seconds=6)])
     bank = Bank()
     follower = having(STATES[Status.RESERVED], bank=bank)
     follower.now = lambda: next(times)
 
     assert follower.look(PAYOUT.key).status is Status.SENDING
     assert bank.sent == 0
+
+
+# A restored table has forgotten the send
+
+
+RESTORED, LATE = STATES[Status.RESERVED], timedelta(minutes=6)
+
+
+@pytest.mark.parametrize("word", [Word.ACCEPTED, Word.PAID, Word.RETURNED])
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_what_the_bank_knows_is_recorded_as_sent_and_not_sent(
+    having: Having, table: MemoryDynamoDb, word: Word, *, is_frozen: bool
+) -> None:
+    bank = Bank(found=Found(word))
+    follower = having(RESTORED, bank=bank, later=LATE)
+    if is_frozen:
+        bar(table, "frozen")
+
+    known = follower.look(PAYOUT.key)
+
+    assert (known.status, known.said, known.attempts, bank.sent) == (Status.UNKNOWN, word, 1, 0)
+    assert (known.sent_sha256, known.trouble) == (SENT, None)
+    assert follower.state(PAYOUT.key) == known
+    assert follower.look(PAYOUT.key).status in (Status.ACCEPTED, Status.PAID)
+    assert bank.sent == 0
+
+
+def test_a_caller_that_dies_after_the_record_is_replaced(having: Having) -> None:
+    bank = Bank(found=Found(Word.PAID))
+    follower = having(RESTORED, bank=bank, later=LATE)
+    follower._words = None  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        follower.look(PAYOUT.key)
+
+    follower = having(bank=bank, later=LATE + timedelta(minutes=1))
+
+    assert follower.state(PAYOUT.key).status is Status.SENDING
+    assert follower.look(PAYOUT.key).status is Status.PAID
+    assert bank.sent == 0
+
+
+def test_what_the_bank_has_never_seen_is_sent(having: Having) -> None:
+    bank = Bank(found=NeverSeen())
+
+    sent = having(RESTORED, bank=bank, later=LATE).look(PAYOUT.key)
+
+    assert (sent.status, sent.attempts, bank.sent) == (Status.ACCEPTED, 1, 1)
+
+
+def test_a_silent_bank_defers_a_first_send(having: Having) -> None:
+    bank = Bank(found=SILENT)
+
+    held = having(RESTORED, bank=bank, later=LATE).look(PAYOUT.key)
+
+    assert (held.status, held.detail, held.attempts, bank.sent) == (Status.RESERVED, "500", 0, 0)
+
+
+def test_a_fresh_payout_is_sent_without_a_question(having: Having) -> None:
+    bank = Bank(found=SILENT)
+
+    sent = having(RESTORED, bank=bank, later=timedelta(minutes=5)).look(PAYOUT.key)
+
+    assert (sent.status, bank.sent) == (Status.ACCEPTED, 1)
+
+
+def test_a_send_removes_notes_that_came_since_its_read(having: Having, table: MemoryDynamoDb) -> None:
+    follower = having(RESTORED, bank=Bank(answer=SILENT))
+
+    def is_proven(entry: Row) -> bool:  # the last read before the record
+        noted = replace(RESTORED, detail="500", said=Word.NEVER_SEEN, said_at=RESTORED.reserved_at)
+        put(table, noted.to_row())
+        return KEYS.is_proven(entry)
+
+    follower.is_proven = is_proven
+    follower.look(PAYOUT.key)
+
+    state = follower.state(PAYOUT.key)
+    assert (state.status, state.said, state.detail) == (Status.UNKNOWN, None, "500")
 
 
 @pytest.mark.parametrize("status", [Status.RESERVED, Status.REFUSED])
@@ -320,12 +407,40 @@ def test_a_line_of_a_payout_that_never_left_is_refused(having: Having, status: S
         having(STATES[status]).book(line(PAYOUT.reference, side=side))
 
 
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("side", Side)
+def test_a_line_of_another_bank_account_moves_nothing(
+    having: Having, table: MemoryDynamoDb, status: Status, side: Side
+) -> None:
+    """Such as a customer's own statement, which names the payout too."""
+    follower = having(STATES[status])
+    before = dict(table.items)
+
+    with pytest.raises(LineRefused, match=r"of another bank account$"):
+        follower.book(line(PAYOUT.reference, side=side, account="GB29NWBK60161331926819"))
+
+    assert table.items == before
+
+
+def test_a_claimed_line_is_finished_after_its_account_is_left_out(
+    having: Having, table: MemoryDynamoDb
+) -> None:
+    """A caller has died between the line's two moves, and the settings have changed since."""
+    state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
+    follower = having(state)
+    follower.accounts = frozenset({"GB29NWBK60161331926819"})
+
+    found = follower.book(line(PAYOUT.reference))
+
+    assert found is not None
+    assert found.status is Status.CONFIRMED
+
+
 def test_a_line_that_names_two_payouts_is_refused(having: Having) -> None:
-    other = Payout(**{name: getattr(PAYOUT, name) for name in PAYOUT.content}, key="payout-2026-000102")
-    states = (STATES[Status.PAID], replace(STATES[Status.PAID], payout=other))
+    states = (STATES[Status.PAID], replace(STATES[Status.PAID], payout=OTHER))
 
     with pytest.raises(LineRefused, match="several"):
-        having(*states).book(line(PAYOUT.reference, other.reference))
+        having(*states).book(line(PAYOUT.reference, OTHER.reference))
 
 
 @pytest.mark.parametrize("changed", [{"amount": 1}, {"currency": "USD"}], ids=str)
@@ -469,7 +584,6 @@ def test_a_decided_return_to_a_frozen_account_waits_in_suspense(
     [
         ("limbo", Verdict.PAID, Found(Word.ACCEPTED)),
         ("limbo", Verdict.NOT_PAID, Found(Word.ACCEPTED)),
-        ("limbo", Verdict.NOT_PAID, NeverSeen()),
         ("paid", Verdict.NOT_PAID, Found(Word.PAID)),
     ],
 )
@@ -487,6 +601,67 @@ def test_another_word_of_the_bank_opens_a_new_case(
     assert follower.look(PAYOUT.key) == again
     approve(table, again, verdict)
     assert follower.look(PAYOUT.key).trouble is None
+
+
+UNHEARD = replace(CASES["paid"], said=None, said_at=None)
+NEVER_SENT = moves.after(STATES[Status.RESERVED], moves.Move.STICK, NOW, trouble=follow.NEVER_SENT)
+
+
+@pytest.mark.parametrize("case", [CASES["limbo"], NEVER_SENT, UNHEARD], ids=lambda case: case.status)
+def test_not_paid_waits_for_a_silent_bank(having: Having, table: MemoryDynamoDb, case: State) -> None:
+    bank = Bank(found=SILENT)
+    follower = having(case, bank=bank)
+    approve(table, case, Verdict.NOT_PAID, contradicts=False)
+
+    assert follower.look(PAYOUT.key) == case == follower.state(PAYOUT.key)
+    bank.found = NeverSeen()
+    decided = follower.look(PAYOUT.key)
+
+    assert (decided.trouble, available(table)) == (None, PAYOUT.amount)
+    assert "contradicts" not in (decided.decided or {})
+
+
+@pytest.mark.parametrize("case", [CASES["limbo"], NEVER_SENT], ids=lambda case: case.status)
+def test_two_persons_may_contradict_a_silent_bank(having: Having, table: MemoryDynamoDb, case: State) -> None:
+    follower = having(case, bank=Bank(found=SILENT))
+    approve(table, case, Verdict.NOT_PAID)
+
+    decided = follower.look(PAYOUT.key)
+
+    assert (decided.status, available(table)) == (Status.REFUSED, PAYOUT.amount)
+    assert (decided.decided or {})["contradicts"] == "yes"
+
+
+def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: MemoryDynamoDb) -> None:
+    """Else an approval that does not contradict would bar every other for ever."""
+    case = CASES["limbo"]
+    follower = having(case, bank=Bank(found=SILENT), later=timedelta(days=1))
+    approve(table, case, Verdict.NOT_PAID, contradicts=False)
+    assert follower.look(PAYOUT.key) == case
+
+    follower.now = lambda: NOW + timedelta(days=1, milliseconds=1)
+    again = follower.look(PAYOUT.key)
+
+    assert (again.status, again.cases, again.trouble) == (Status.LIMBO, 2, follow.SILENT)
+    approve(table, again, Verdict.NOT_PAID)
+    assert follower.look(PAYOUT.key).status is Status.REFUSED
+    assert available(table) == PAYOUT.amount
+
+
+def test_what_was_never_sent_is_not_given_back_while_the_bank_has_it(
+    having: Having, table: MemoryDynamoDb
+) -> None:
+    bank = Bank(found=Found(Word.PAID))
+    follower = having(NEVER_SENT, bank=bank, later=LATE)
+    approve(table, NEVER_SENT, Verdict.NOT_PAID)
+
+    again = follower.look(PAYOUT.key)
+    assert (again.status, again.said, again.cases, available(table)) == (Status.LIMBO, Word.PAID, 2, 0)
+    approve(table, again, Verdict.ASK)
+    statuses = [follower.look(PAYOUT.key).status for _ in range(3)]
+
+    assert statuses == [Status.UNKNOWN, Status.UNKNOWN, Status.PAID]
+    assert bank.sent == 0
 
 
 @pytest.mark.parametrize("found", [SILENT, NeverSeen(), Found(Word.ACCEPTED)], ids=str)
@@ -538,6 +713,37 @@ def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> No
         having(STATES[Status.PAID]).book(line(PAYOUT.reference, side=Side.IN, returns=""))
 
 
+@pytest.mark.parametrize("status", [*STATES.keys() - {Status.RESERVED, Status.REFUSED}])
+def test_a_debit_that_is_itself_a_return_is_refused(
+    having: Having, table: MemoryDynamoDb, status: Status
+) -> None:
+    """A bank that takes a return back: persons have to look."""
+    state = replace(STATES[status], debit_line=None) if status is not Status.CONFIRMED else STATES[status]
+    follower, one = having(state), line(PAYOUT.reference, returns="AC04", identity="8f" * 32)
+    read(table, one)
+
+    assert follower.book_listed(one.line.identity) is None
+
+    assert "refused" in listed(table, one)
+    assert follower.state(PAYOUT.key) == state
+
+
+@pytest.mark.parametrize("changed", [str.lower, str.swapcase, str.title])
+def test_a_line_names_a_payout_in_any_case_of_letters(having: Having, changed: Callable[[str], str]) -> None:
+    booked = having(STATES[Status.PAID]).book(line(changed(PAYOUT.reference)))
+
+    assert booked
+    assert booked.status is Status.CONFIRMED
+
+
+def test_a_letter_that_only_becomes_ascii_names_no_payout(having: Having) -> None:
+    name = next(one for one in (PAYOUT.reference, OTHER.reference) if {*"IS"} & {*one})
+    strange = name.replace("I", "\u0131").replace("S", "\u017f")
+    assert strange.upper() == name
+
+    assert having(STATES[Status.PAID]).book(line(strange)) is None
+
+
 def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
     """No hint opens the case before its time."""
     follower = having(STATES[Status.PAID], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1))
@@ -554,12 +760,15 @@ def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
     assert (ended.status, ended.trouble, ended.listed_at) == (Status.RETURNED, None, None)
 
 
-def test_an_unknown_payout_is_returned_in_two_looks(having: Having) -> None:
+def test_what_the_bank_returns_was_paid_first(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(
         STATES[Status.UNKNOWN], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1)
     )
 
-    assert [follower.look(PAYOUT.key).status for _ in range(2)] == [Status.ACCEPTED, Status.RETURNED]
+    assert [follower.look(PAYOUT.key).status for _ in range(3)] == [
+        *(Status.ACCEPTED, Status.PAID, Status.RETURNED)
+    ]
+    assert from_wire(table.items["ACCOUNT#alice", "BALANCE"])["available"] == PAYOUT.amount
 
 
 @pytest.mark.parametrize("first", [Side.OUT, Side.IN])
@@ -654,6 +863,44 @@ def test_a_refused_line_is_listed_with_the_reason(
         assert (listed(table, one)["gsi1pk"], listed(table, one)["refused"]) == ("PAYOUT_LINE_FAULTS", why)
     assert follower.state(PAYOUT.key) == STATES[Status.CONFIRMED]
     assert (f"BANK_LINE#{one.line.identity}", "MATCH") not in table.items
+
+
+def test_an_unchanged_refusal_is_not_written_again(
+    having: Having, table: MemoryDynamoDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, amount=1)
+    read(table, one)
+    follower.book_listed(one.line.identity)
+    written: list[Any] = []
+    monkeypatch.setattr(table, "transact_write_items", lambda **told: written.append(told))
+    monkeypatch.setattr(table, "update_item", lambda **told: written.append(told))
+
+    assert follower.book_listed(one.line.identity) is None
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"refused": "line: no payout has its reference"},
+        {"gsi1pk": "PAYOUT_LINES"},
+        {"gsi1sk": "2026-01-01"},
+        {"refused": {"a set"}},
+    ],
+    ids=str,
+)
+def test_another_refusal_or_place_in_the_list_is_written(
+    having: Having, table: MemoryDynamoDb, changed: dict[str, Any]
+) -> None:
+    follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, amount=1)
+    read(table, one)
+    follower.book_listed(one.line.identity)
+    right = listed(table, one)
+    put(table, right | changed)
+
+    follower.book_listed(one.line.identity)
+
+    assert listed(table, one) == right
 
 
 def test_a_line_of_no_payout_is_listed_as_refused(having: Having, table: MemoryDynamoDb) -> None:

@@ -27,7 +27,7 @@ from settlement.payouts.port import (
     Refused,
     Unknown,
 )
-from tests.unit.payouts.rows import KEYS, STATES, destination_rows, rows_of
+from tests.unit.payouts.rows import ACCOUNTS, KEYS, STATES, destination_rows, rows_of
 from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
@@ -375,7 +375,7 @@ def follower(town: Town, guarded: Guarded, state: State) -> Follower:
     for row in (*rows_of(state), *destination_rows()):
         town.table.put_item(TableName="payouts", Item=to_wire(row))
     store = Store(town.table, "payouts", pause=lambda tries: None)
-    return Follower(store, guarded, lambda: NOW, KEYS.is_proven)
+    return Follower(store, guarded, lambda: NOW, KEYS.is_proven, ACCOUNTS)
 
 
 def test_an_open_circuit_leaves_a_reserved_payout_reserved(town: Town) -> None:

@@ -36,9 +36,8 @@ def test_a_move_has_these_states_and_this_money(move: Move) -> None:
     assert told(move, [*RULES[move].money]) == LEGAL[move]
 
 
-def test_a_return_gives_back_from_where_the_money_is() -> None:
+def test_a_return_gives_back_what_has_left() -> None:
     assert {status: told(Move.RETURN, [status]) for status in RULES[Move.RETURN].money} == {
-        Status.ACCEPTED: "ACCEPTED -> RETURNED: transit:EUR -> alice",
         Status.PAID: "PAID -> RETURNED: external:EUR -> alice",
         Status.CONFIRMED: "CONFIRMED -> RETURNED: external:EUR -> alice",
     }
@@ -70,12 +69,11 @@ def test_a_legal_move_leaves_a_sound_row(move: Move, status: Status) -> None:
             transfer(state, move)
 
 
-@pytest.mark.parametrize("move", [Move.REFUSE, Move.RETURN])
-def test_money_for_a_closed_account_goes_into_suspense(move: Move) -> None:
-    moved = transfer(STATES[Status.ACCEPTED], move, to_suspense=True)
+def test_a_return_to_a_closed_account_goes_into_suspense() -> None:
+    moved = transfer(STATES[Status.PAID], Move.RETURN, to_suspense=True)
 
     assert moved
-    assert (moved.debit, moved.credit, moved.amount) == ("transit:EUR", "suspense:EUR", PAYOUT.amount)
+    assert (moved.debit, moved.credit, moved.amount) == ("external:EUR", "suspense:EUR", PAYOUT.amount)
 
 
 def test_no_word_of_the_bank_moves_a_payout_at_rest() -> None:

@@ -1,5 +1,6 @@
 """Vectors of the payouts' writes; `tests/unit/vectors.py` imports them, after what they use of it."""
 
+from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 
@@ -48,6 +49,7 @@ _CASE = STATES[Status.LIMBO]
 _ORDER = Decision(
     key=PAYOUT.key, case=1, digest=_CASE.digest, verdict=Verdict.NOT_PAID, reason="the bank's letter of today"
 )
+_AGAINST = replace(_ORDER, contradicts=True)
 _PROPOSED = decision.propose(_CASE, _ORDER, ADA, NOW).parameters["Item"]
 POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
     writes: (
@@ -65,6 +67,13 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
             writes.note_line,
             (_NOTED, moves.counted(_NOTED, LATER, return_line=RETURN_LINE), RETURN, LATER),
             variant="return",
+        ),
+        Vector(
+            writes.known,
+            (
+                STATES[Status.RESERVED],
+                moves.after(STATES[Status.RESERVED], Move.SEND, LATER, **NOTES[Move.SEND]),
+            ),
         ),
         Vector(writes.note, (_DEFERRED, moves.noted(_DEFERRED, LATER, detail="500"), "defer")),
         Vector(
@@ -86,6 +95,7 @@ BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     ),
     decision: (
         Vector(decision.propose, (_CASE, _ORDER, ADA, NOW)),
+        Vector(decision.propose, (_CASE, _AGAINST, ADA, NOW), variant="contradicts"),
         Vector(decision.approve, (_CASE, _ORDER, _PROPOSED, BEA, NOW)),
     ),
     lines: (

@@ -177,9 +177,12 @@ def destination_confirmed(name: str) -> Row:
     return {"pk": f"DESTINATION#{name}", "sk": "CONFIRMED"}
 
 
-def payout_proposed(key: str, case: int, digest: str, verdict: str, account: str | None = None) -> Row:
-    """A proposal for another account is another proposal."""
+def payout_proposed(
+    key: str, case: int, digest: str, verdict: str, account: str | None = None, *, contradicts: bool = False
+) -> Row:
+    """A proposal for another account, or one that contradicts the bank, is another proposal."""
     named = verdict if account is None else f"{verdict}#{account}"
+    named = f"contradicts#{named}" if contradicts else named
     return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{named}"}
 
 
