@@ -67,7 +67,7 @@ OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need 
 
 def test_the_listed_rooms_are_optional() -> None:
     assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
-    assert OF_FUNCTIONS == ["checks", "events", "paging", "proof"]
+    assert OF_FUNCTIONS == ["checks", "paging", "payouts", "proof"]
 
 
 def test_a_rooms_extension_files_are_found_by_their_names() -> None:
