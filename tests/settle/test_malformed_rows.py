@@ -14,6 +14,7 @@ import typer
 from handlers import _dependencies
 from handlers.core.recover_stalled import PARTITIONS
 from handlers.orders import take_order
+from handlers.payouts import _orders
 from handlers.reading import read_settlements
 from settle import cli, instants
 from settle.console import app as console
@@ -462,6 +463,9 @@ ELSEWHERE = {
     **{f"statement {one}": "bank/test_on_record.py" for one in ("list", "show", "unmatched")},
     **{f"statement {one}": "bank/test_on_record.py" for one in ("propose", "book")},
     "statement compare": "test_statement_command.py",
+    **{f"payout {one}": "payouts/test_payout_status.py" for one in ("status", "list")},
+    **{f"payout {one}": "payouts/test_payout_decide.py" for one in ("ask", "propose", "approve")},
+    **{f"payee {one}": "payouts/test_payee.py" for one in ("show", "confirm", "freeze")},
     "check status": "checks/test_of_stack.py",
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{
@@ -476,7 +480,7 @@ BY_ORDER = {f"account {one}" for one in ("open", "deposit", "withdraw", "freeze"
 
 WITHOUT_ROWS = {
     *("start", "console", "explain", "permissions", "preflight", "acceptance", "demo"),
-    *("events tail", "kyc probe", "check list", "check new", "check prove"),
+    *("events tail", "kyc probe", "check list", "check new", "check prove", "payout start", "payee add"),
 }
 
 
@@ -494,8 +498,9 @@ def test_each_command_that_reads_rows_is_tested_with_malformed_ones() -> None:
 
 def test_each_route_and_page_is_tested_with_malformed_rows() -> None:
     about = {route for route, _ in orders_about(STUCK)}
-    # A sweep and a booking have tests; the others read no row of a list.
+    # A sweep, a booking and payouts have tests; the others read no row of a list.
     others = {*there("merchants", "sweep"), "propose-lines", "book-lines", "probe", "replay", *OrderKind}
+    others |= {*there("payouts", *_orders.ORDERS)}
 
     assert {route.partition("/")[0] for route in about} | others == take_order.ROUTES.keys()
     assert {route.partition("/")[2] for route in about} - {""} == take_order.MOVES.keys()

@@ -17,14 +17,13 @@ def brought(lane: str, part: str) -> Iterator[ModuleType]:
         yield import_module(f"tests.{lane}.{file.parent.name}.{part}")
 
 
-OPTIONAL = ("books", "doors", "merchants", "payouts")
+OPTIONAL = ("books", "doors", "merchants")
 """The rooms that somebody may have deleted; `tests/core/test_rooms_can_go.py` proves it of each."""
 
 _FUNCTIONS = {
     "ProjectEntries": "books",
     **dict.fromkeys(("StartSettlements", "AcceptSettlements", "CancelSettlement"), "doors"),
     "SweepMerchants": "merchants",
-    **dict.fromkeys(("ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents"), "payouts"),
 }
 
 

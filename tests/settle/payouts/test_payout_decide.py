@@ -67,6 +67,29 @@ def test_the_proposer_does_not_approve(stuck: Office, command: Command) -> None:
     assert stuck.row()["status"] == Status.LIMBO
 
 
+@pytest.mark.parametrize(
+    ("order", "exit_code"),
+    [
+        (("ask",), Exit.CONFLICT),
+        (("propose", "ask"), Exit.FAILED),
+        (("approve", "ask", "--case", "1"), Exit.CONFLICT),
+    ],
+    ids=str,
+)
+def test_a_malformed_payout_is_named_and_not_decided(
+    stuck: Office, command: Command, order: tuple[str, ...], exit_code: Exit
+) -> None:
+    stuck.alter(keys.payout(KEY), amount="much")
+    name, *verdict = order
+    why = ("--digest", "0" * 64, "--reason", "a call") if verdict else ()
+
+    code, out, err = command("payout", name, KEY, *verdict, *why)
+
+    assert (code, out) == (exit_code, "")
+    assert KEY in err
+    assert stuck.row()["amount"] == "much"
+
+
 @pytest.mark.parametrize("name", ["iban", "holder", "amount", "detail"])
 def test_a_row_that_changes_before_the_approval_is_refused(
     stuck: Office, command: Command, name: str

@@ -314,7 +314,7 @@ def test_second_looks_by_several_processes_have_the_same_watch(wrong: Desk, stac
 
 
 FAR = "2036-11-20T12:00:00.000Z"
-NAMED = f"SETTLEMENT#{KEY}: recovery's next look is at {FAR}"
+NAMED = f"SETTLEMENT#{KEY}: the next look is at {FAR}"
 
 
 @pytest.fixture

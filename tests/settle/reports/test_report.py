@@ -283,7 +283,7 @@ PEOPLE = {
     "references": ("reference", "review", "metadata"),
     "persons": ("by", "user_id", "request_id", "source_ip", "proposer", "persons", "approved_in"),
     "answers of checks": ("evidence",),
-    "hashes": ("request_hash", "signature", "digest", "seen"),
+    "hashes": ("request_hash", "signature", "digest", "seen", "paid_to"),
 }
 """Attributes left out of a redacted report; an ARN in `by` keeps account and role."""
 
