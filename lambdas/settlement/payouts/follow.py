@@ -215,7 +215,9 @@ class Follower:
         sent = moves.after(state, Move.SEND, self.now(), sent_sha256=digest)
         self._commit(writes.known(state, sent))
         said = self._words(sent, found)
-        return self._move(sent, moves.HEARD.get((Status.UNKNOWN, said.get("said")), Move.DOUBT), **said)
+        return self._move(
+            sent, moves.HEARD.get((Status.UNKNOWN, said.get("said", Word.UNKNOWN)), Move.DOUBT), **said
+        )
 
     def _submit(self, sending: State, body: bytes) -> State:
         if not policy.may_submit(sending, self.now()):

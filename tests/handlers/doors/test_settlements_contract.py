@@ -28,6 +28,7 @@ from settlement.core.model.request import KEY as KEY_PATTERN
 from settlement.core.model.request import STARTED_BY
 from settlement.journal.sealed_journal import SealedJournal
 from settlement.payouts import destination
+from settlement.payouts.payout import Status as PayoutStatus
 from settlement.reading import queries as reading
 from tests.handlers.conftest import Calls
 from tests.handlers.reading.test_read_settlements import Clock, clock
@@ -239,7 +240,7 @@ def test_each_answer_to_a_payout_is_in_the_contract(
 
 @pytest.mark.parametrize("status", PAYOUT_STATES)
 def test_every_state_of_a_payout_is_in_the_contract(
-    door: requests.Session, ledger: Ledger, status: str
+    door: requests.Session, ledger: Ledger, status: PayoutStatus
 ) -> None:
     state = PAYOUT_STATES[status]
     ledger.put(state.to_row())
@@ -259,7 +260,7 @@ def payable(ledger: Ledger) -> None:
     row = ledger.row(keys.destination("flat-9"))
     assert row
     found = destination.Destination.from_rows(row, None)
-    store.put(destination.confirm(found, GIVEN["iban"], BEA, timedelta(days=1), at))
+    store.put(destination.confirm(found, {**GIVEN, "id": "flat-9"}, BEA, timedelta(days=1), at))
 
 
 def test_the_apis_request_schema_equals_the_requests_own_contract() -> None:
