@@ -158,7 +158,7 @@ def held(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     monkeypatch.setattr(_dependencies, "store", ledger.store)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)
     monkeypatch.setattr(
-        _secrets, "read", lambda secret_id, *, cache_seconds, fresh=False: {"current": SECRET}
+        _secrets, "read", lambda secret_id, *, cache_seconds, fresh=False, metric="": {"current": SECRET}
     )
     monkeypatch.setattr(resumption, "ask", lambda key, owner: held.resumed.append((key, owner)))
     Calls(ledger).before("VerifyKyc")

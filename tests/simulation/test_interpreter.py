@@ -263,7 +263,7 @@ def test_a_choice_rule_is_evaluated_as_specified(choice: dict[str, Any], data: A
 @pytest.mark.parametrize(
     ("choice", "data"),
     [
-        ({"Variable": "$.x", "StringEquals": "a"}, {"x": "a"}),
+        ({"Variable": "$.x", "StringLessThan": "a"}, {"x": "a"}),
         ({"Or": []}, {}),
         ({"Variable": "$.x", "BooleanEquals": True}, {}),
         ({"Variable": "$.x", "BooleanEquals": True}, {"x": "true"}),
