@@ -405,8 +405,8 @@ BUGS = (
         (
             (
                 follow,
-                "            return self._finish(state, line)\n        if (line.amount",
-                "            return state\n        if (line.amount",
+                "            return self._finish(state, line)\n        if line.account",
+                "            return state\n        if line.account",
             ),
         ),
     ),
