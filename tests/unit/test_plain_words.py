@@ -9,8 +9,8 @@ from tests.world.pages import PAGES
 from tests.world.templates import PROJECT
 from tools.plain_words import count
 
-PAGE_WORDS_MAX = 92_500
-DOCSTRING_WORDS_MAX = 0.83
+PAGE_WORDS_MAX = 95_000
+DOCSTRING_WORDS_MAX = 0.84
 """For each line of production: docs/decisions/2026-11-29-tests.md."""
 
 MARKS_MAX = 2
@@ -33,7 +33,7 @@ def lines(files: list[Path]) -> int:
     ("files", "words_max"),
     [
         (PRODUCTION, int(DOCSTRING_WORDS_MAX * lines(PRODUCTION))),
-        (TESTS, 36_000),
+        (TESTS, 38_000),
         (PAGES, PAGE_WORDS_MAX),
     ],
     ids=["production", "tests", "pages"],

@@ -1,4 +1,4 @@
-"""What a stolen role of a payouts' function cannot do.
+"""A stolen role of a payouts' function is refused.
 
 The embedded AWS evaluates neither `dynamodb:LeadingKeys` nor `dynamodb:Attributes`: that BankEvents changes
 no payout's status, IBAN or amount is tested in the template.

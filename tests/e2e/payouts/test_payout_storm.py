@@ -84,7 +84,7 @@ class Storm:
 
     @cached_property
     def behaviours(self) -> dict[str, Behaviour]:
-        """Of each payout, by its key."""
+        """By the payout's key."""
         return {new_key(f"payout-{number:04}"): one for number, one in enumerate(islice(cycle(MIX), PAYOUTS))}
 
     @cached_property
@@ -245,7 +245,7 @@ class Storm:
     # What is on record
 
     def rows(self) -> dict[str, Row]:
-        """Each payout's row, by its key."""
+        """The rows of the payouts by key."""
         found = (row for row in self.embedded.rows() if row["sk"] == keys.payout("")["sk"])
         return {keys.subject(row)[1]: row for row in found if row["pk"].startswith("PAYOUT#")}
 

@@ -45,7 +45,7 @@ def numbered(number: int) -> str:
 
 @dataclass
 class Bank:
-    """A bank whose answers a test sets. `poisoned` payouts raise what no adapter may raise."""
+    """A bank whose answers a test sets. `poisoned` payouts raise an error that no adapter may raise."""
 
     answer: Accepted | Refused | Unknown = field(default_factory=Accepted)
     found: Found | NeverSeen | Unknown = field(default_factory=lambda: Found(Word.ACCEPTED))

@@ -1,4 +1,4 @@
-"""A look moves one payout; a run looks at all that is due, and one failure delays no other."""
+"""A look moves one payout. A run looks at all due payouts, and one failure delays no other."""
 
 import io
 import json
@@ -175,7 +175,7 @@ def test_a_forged_key_is_shown_in_part_only(desk: Desk, log: io.StringIO) -> Non
 
 
 def test_no_partition_waits_for_the_others(desk: Desk) -> None:
-    """The longest overdue comes first, in whichever partition it is."""
+    """The longest overdue payout comes first, in any partition."""
     keys_ = desk.many(40)
     for number, key in enumerate(keys_):
         desk.alter(key, gsi1sk=f"2026-11-20T11:{59 - number:02}:00.000Z")

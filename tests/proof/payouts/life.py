@@ -35,7 +35,7 @@ ADA, BEA = (
 
 @dataclass
 class ScriptedBank:
-    """Answers with `said`, the bank's next word; `unknown` is no answer."""
+    """A bank that answers with `said`; `unknown` is no answer."""
 
     said: Word = Word.UNKNOWN
     declared: Declared = field(

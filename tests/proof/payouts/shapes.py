@@ -1,4 +1,4 @@
-"""Shapes of payouts; `tests/proof/shapes.py` imports them, after what they use of it."""
+"""Shapes of payouts; `tests/proof/shapes.py` imports them last."""
 
 from settlement.payouts.payout import Payout
 from tests.proof.payouts.life import IBANS, lived

@@ -1,4 +1,4 @@
-"""The simulated bank: what becomes of a payout, by its behaviour and the bank's clock."""
+"""The simulated bank's behaviours, on its own clock."""
 
 import base64
 import json

@@ -30,7 +30,7 @@ NOBODYS = reference_of("payout-of-nobody-0001")
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What the bank does with a payment, and when, counted from its arrival.
+    """The bank's acts about a payment, at times counted from its arrival.
 
     `closed_for`: it cannot be asked for so long from the start. `dark_for`: so long after an arrival its
     answers are lost. `in_progress`: it answers a request with a reason that it has not declared, and pays.

@@ -372,7 +372,7 @@ class Life:
     def _unbooked(self) -> datetime | None:
         """The next morning with a line that is not booked.
 
-        Each line is booked twice: the list of what is to be booked lags.
+        Each line is booked twice: the list of lines lags.
         """
         moments = [
             at
@@ -485,7 +485,7 @@ class Life:
             self.trace.append(f"{timestamp(self.clock)} refused {refused}")
 
     def _orders(self, state: State) -> Iterator[tuple[bool, Decision, str]]:
-        """One person approves what nobody has proposed, one errs alone; then two say what is true."""
+        """One person approves without a proposal, one errs alone; then two tell the truth."""
 
         def order(verdict: Verdict) -> Decision:
             return Decision(

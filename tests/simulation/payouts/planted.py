@@ -508,7 +508,7 @@ def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
 
 
 def first_fault(bug: Bug) -> str | None:
-    """What the lives see of a bug first."""
+    """The first trace of a bug in the lives."""
     scripts = [script for script in (*SCRIPTS, ALONE) if script.name in bug.scripts]
     with planted(bug):
         for lives in (singles, pairs):

@@ -1,4 +1,4 @@
-"""A run of FollowPayouts reads only what is due, however many payouts wait."""
+"""A run of FollowPayouts reads only due payouts, however many others wait."""
 
 import pytest
 

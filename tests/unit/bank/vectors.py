@@ -1,4 +1,4 @@
-"""Vectors of the bank's rows; `tests/unit/vectors.py` imports them, after what they use of it."""
+"""Vectors of the bank's rows; `tests/unit/vectors.py` imports them last."""
 
 from dataclasses import replace
 from types import ModuleType

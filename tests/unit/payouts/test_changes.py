@@ -43,7 +43,7 @@ def test_each_move_makes_one_event_numbered_without_a_gap(path: tuple[Move, ...]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_counted_case_or_line_makes_an_event_of_the_same_status(case: str) -> None:
+def test_a_counted_case_or_line_makes_an_event(case: str) -> None:
     before = CASES[case]
 
     after = moves.counted(before, NOW, trouble="still open", debit_line=LINE)

@@ -1,4 +1,4 @@
-"""What the lives of tests/simulation/payouts leave out: malformed, unknown and contradictory input."""
+"""Malformed, unknown and contradictory input, which the lives of tests/simulation/payouts leave out."""
 
 import hashlib
 import json
@@ -338,7 +338,7 @@ RESTORED, LATE = STATES[Status.RESERVED], timedelta(minutes=6)
     ],
 )
 @pytest.mark.parametrize("is_frozen", [False, True])
-def test_what_the_bank_knows_is_recorded_as_sent_and_not_sent(
+def test_a_payout_that_the_bank_knows_is_not_sent(
     having: Having, table: MemoryDynamoDb, word: Word, status: Status, *, is_frozen: bool
 ) -> None:
     bank = Bank(found=Found(word))
@@ -429,9 +429,7 @@ def test_a_line_of_another_bank_account_moves_nothing(
     assert table.items == before
 
 
-def test_a_claimed_line_is_finished_after_its_account_is_left_out(
-    having: Having, table: MemoryDynamoDb
-) -> None:
+def test_a_claimed_line_is_finished_without_its_account(having: Having, table: MemoryDynamoDb) -> None:
     """A caller has died between the line's two moves, and the settings have changed since."""
     state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
     follower = having(state)
@@ -655,9 +653,7 @@ def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: Memor
     assert available(table) == PAYOUT.amount
 
 
-def test_what_was_never_sent_is_not_given_back_while_the_bank_has_it(
-    having: Having, table: MemoryDynamoDb
-) -> None:
+def test_a_forgotten_send_is_not_given_back(having: Having, table: MemoryDynamoDb) -> None:
     bank = Bank(found=Found(Word.PAID))
     follower = having(NEVER_SENT, bank=bank, later=LATE)
     approve(table, NEVER_SENT, Verdict.NOT_PAID)
@@ -812,7 +808,7 @@ def test_many_hints_cause_one_look_in_five_seconds(having: Having) -> None:
 
 
 def listed(table: MemoryDynamoDb, one: Recorded) -> Row:
-    """The line's row in the list of what is to be booked."""
+    """The line's row in the list of lines to book."""
     return from_wire(table.items[f"PAYOUT_LINE#{one.line.identity}", "LINE"])
 
 

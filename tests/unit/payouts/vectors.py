@@ -1,4 +1,4 @@
-"""Vectors of the payouts' writes; `tests/unit/vectors.py` imports them, after what they use of it."""
+"""Vectors of the payouts' writes; `tests/unit/vectors.py` imports them last."""
 
 from dataclasses import replace
 from datetime import timedelta
