@@ -50,6 +50,8 @@ def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str
     return ends
 
 
+PAYOUTS = there("payouts", "reserve_payout", "serve_payouts", "follow_payouts", "bank_events")
+
 WIRED = (
     *("kyc_decided", "start_settlements", "take_order"),
     *("accept_settlements", "cancel_settlement", "read_settlements"),
@@ -62,9 +64,10 @@ def test_every_function_is_fuzzed() -> None:
     """The others read nothing of their event.
 
     Their hostile rows and objects are in test_reconcile_books.py, test_read_statements.py and
-    tests/books/test_project_entries.py.
+    tests/books/test_project_entries.py. Hostile input of payouts is in
+    tests/handlers/payouts/test_hostile_input.py.
     """
-    others = {"reconcile_books", "read_statements", *there("books", "project_entries")}
+    others = {"reconcile_books", "read_statements", *there("books", "project_entries"), *PAYOUTS}
     assert set(FUNCTIONS) | others == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
 

@@ -87,7 +87,7 @@ def of_services(stage: str, function: str) -> set[tuple[str, str]]:
     return {
         (_action(call), _resource(stage, call))
         for call in observed()
-        if call.function == function and call.service != "dynamodb"
+        if call.function == function and call.service != "dynamodb" and not _is_off(stage, call)
     }
 
 
@@ -120,6 +120,11 @@ def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
         if config["FunctionName"] == f"${{{function}}}" and (to := config.get("DestinationConfig")):
             needed.add(("sqs:SendMessage", to["OnFailure"]["Destination"]))
     return needed
+
+
+def _is_off(stage: str, call: Call) -> bool:
+    """Whether a call is of payouts, in a stage without them."""
+    return call.variable == "FOLLOW_PAYOUTS" and call.variable not in variables(stage, call.function)
 
 
 def _action(call: Call) -> str:

@@ -69,6 +69,7 @@ OPTIONS = {
             {f"Pager{alarm}" for alarm in (*BANK_ALARMS, *PAYOUT_ALARMS)},
             {
                 *("DashboardBoard", "TakeOrder", "TakeOrderRoleDefaultPolicy", "SettlementsReader"),
+                "OutcomesStream",
                 *("PeopleViewer", "PeopleOperator", "PeopleApprover", "PeopleBreakGlass"),
             },
             {
