@@ -35,7 +35,7 @@ VISIBILITY_MARGIN_SECONDS = 30
 """Seconds added to the function's timeout. The sum is the delay before a retry."""
 
 _BATCH_MAX = 100
-"""Messages per call. A call sweeps each merchant's minute once, for all of them."""
+"""Messages per call. A call sweeps a merchant once for all messages of one minute."""
 
 _BEHIND_SECONDS = 150
 """Age of a message at which a person must look.

@@ -131,7 +131,7 @@ class SettlementSaga(Construct):
         self._grant_calls(grantee, self._part("Settlements").read_calls)
 
     def grant_order(self, role: iam.IRole, kind: str) -> None:
-        """Let people of a role read, and give the orders of their kind.
+        """Allow a role to read, and to give the orders of `kind`.
 
         `kind` is viewer, operator, approver or break-glass. Raises ValueError for others.
         """

@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the age of the oldest record. Readers that throttle each other lag."""
+    """Report the age of the oldest record. Readers fall behind if they throttle each other."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0

@@ -48,7 +48,7 @@ def _checked(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown_state(stack: Stack, order: Mapping[str, Any]) -> State:
-    """Return the payout with an open case. Raises CommandFailed if it is not what the person was shown."""
+    """Return the ordered payout's state. Raises CommandFailed if it has changed since the person saw it."""
     key, case, digest = (order.get(name) for name in ("key", "case", "digest"))
     state = state_of(stack, order["key"])
     look = f"look at `{stack.command('payout status', state.key)}`"

@@ -57,7 +57,7 @@ def start(
     """Start a file's payouts, one after the other. Safe to repeat: a payout is started once.
 
     A payout has key, account, amount, currency and destination. Checks every line before it sends the first.
-    Exit code 7: under way, as most payouts take days; 4: one is refused. The gravest counts.
+    Exit code 7: under way, as most payouts take days; 4: one is refused. The gravest code wins.
 
     Example: settle payout start payouts.jsonl --stack settlement-prod
     """

@@ -70,7 +70,7 @@ def test_the_listed_rooms_are_optional() -> None:
     assert OF_FUNCTIONS == ["checks", "paging", "payouts", "proof"]
 
 
-def test_a_rooms_extension_files_are_found_by_their_names() -> None:
+def test_the_extension_files_of_a_room_are_found_by_name() -> None:
     """A misspelt file would add nothing, in silence."""
     parts = ("costs", "records", "routes", "scenes", "shapes", "vectors", "writes")
     found = {

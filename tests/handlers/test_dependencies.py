@@ -42,7 +42,7 @@ def test_the_clock_is_in_utc() -> None:
     assert _dependencies.now().utcoffset() == timedelta(0)
 
 
-def test_the_functions_config_equals_the_deployed_one(config: StageConfig) -> None:
+def test_a_function_loads_the_deployed_config(config: StageConfig) -> None:
     assert _dependencies.config == config
 
 

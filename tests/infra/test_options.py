@@ -163,7 +163,7 @@ def test_an_option_changes_nothing_else(stage: str, name: str) -> None:
 
 @each_option
 @pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])
-def test_every_finding_in_an_option_is_explained(pack: Any, name: str, tmp_path: Path) -> None:
+def test_each_lint_finding_of_an_optional_setting_has_a_reason(pack: Any, name: str, tmp_path: Path) -> None:
     found = findings("prod", pack, tmp_path, **OPTIONS[name].settings)
 
     assert {rule for rule, path in found if path.startswith(f"{name}/")} == {*OPTIONS[name].explained[pack]}

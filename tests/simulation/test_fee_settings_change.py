@@ -129,7 +129,7 @@ def test_a_case_of_limbo_is_decided(
     assert world.of(COMPENSATION)[-1].status == "SUCCEEDED"
 
 
-def test_a_review_that_ends_after_the_change_settles_it(
+def test_a_payment_settles_if_its_review_ends_after_the_change(
     world: World, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()

@@ -96,7 +96,7 @@ def test_one_lost_call_does_not_change_the_answers_end(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", CUT_OFF)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_that_is_always_cut_off_is_reversed_immediately(
+def test_a_payment_whose_call_is_always_cut_off_is_reversed(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     """The payer does not wait for the deadline; an open review continues."""

@@ -329,7 +329,7 @@ def test_each_call_costs_its_listed_units(saga: Saga, name: str, is_dynamodb_loc
         pytest.param(LONGEST_REQUEST | LONGEST_LABELS, [9, 3, 8, 7], [8, 3, 6, 8], id="and all else"),
     ],
 )
-def test_reference_and_metadata_cost_units_only_above_a_kilobyte(
+def test_labels_add_write_units_only_above_a_kilobyte(
     saga: Saga, content: dict[str, Any], units: list[int], local: list[int], is_dynamodb_local: bool
 ) -> None:
     """Above a kilobyte, each write of the row costs a unit more, two in a transaction."""

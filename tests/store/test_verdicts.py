@@ -165,7 +165,7 @@ def test_a_webhooks_verdict_writes_event_and_evidence(saga: Saga, verdict: Verdi
 
 
 @VERDICTS
-def test_a_webhook_before_our_own_answer_counts_and_is_found(saga: Saga, verdict: Verdict) -> None:
+def test_a_webhook_before_the_calls_answer_is_recorded(saga: Saga, verdict: Verdict) -> None:
     held(saga)
 
     assert webhook(saga, verdict, now=LATER) is None

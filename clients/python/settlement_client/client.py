@@ -73,7 +73,7 @@ class Client:
         return starting.start_express(self._patient, self._address("express_arn"), request)
 
     def start_standard(self, request: Request) -> str:
-        """Start a Standard workflow. Return its execution's ARN, then `wait` for its end.
+        """Start a Standard workflow, and return its execution's ARN. Call `wait` for the outcome.
 
         Raises Unknown: call again with the same request. A refused request raises nothing here: the execution
         reports it.
@@ -81,7 +81,7 @@ class Client:
         return starting.start_standard(self._prompt, self._address("standard_arn"), request)
 
     def send(self, request: Request) -> None:
-        """Send a request to the start queue, then `wait` for its end.
+        """Send a request to the start queue. Call `wait` for the outcome.
 
         Raises Unknown: send the same request again. Refused messages go to the stack's dead-letter queue.
         """

@@ -1,9 +1,9 @@
 """Recording of a bank's statement, each line with its order.
 
-    file ──▶ read: is it whole? ──▶ read again, beside the record and the orders of its days ──▶ rows
+    file ──▶ read: is it whole? ──▶ read again, match with recorded lines and orders ──▶ rows
 
 Each row is put once, and the file's own row last. After a run dies, the next run continues from the record.
-If two runs overlap, each line and order gets one pair.
+Even if two runs overlap, a line has at most one order.
 """
 
 from collections.abc import Callable, Iterator, Sequence

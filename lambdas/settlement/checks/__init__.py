@@ -1,1 +1,1 @@
-"""Checks of a payment by the stage's own code, between the hold and the release."""
+"""Checks of a payment, by code that a deployment adds. They run between the hold and the release."""

@@ -73,7 +73,7 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """A short name of a payment. Two of 100 payments share a name with probability 1 in 800,000."""
+    """A short name of a payment. Among 100 payments, any two share a name with a chance of 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 

@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and evidence determine exactly the entries that must exist. Each slot stands for one entry,
-with a known account, time and amount. Reversals in part and LIMBO decisions determine the other entries.
+A settlement's row and evidence determine all its entries. Each time of a step on the row stands for one entry
+of known account and amount. Partial reversals and LIMBO decisions have entries of their own.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

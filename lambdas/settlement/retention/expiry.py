@@ -32,7 +32,7 @@ def gone_until(now: datetime) -> datetime:
 
 
 def kept_from(now: datetime, days: int) -> str:
-    """The time since which all entries exist. `days` is the shortest retention."""
+    """The earliest time of posting from which no entry has expired. `days` is the shortest retention."""
     return timestamp(gone_until(now) - timedelta(days=days))
 
 

@@ -176,7 +176,7 @@ def test_a_claimed_payment_whose_start_fails_is_accepted_and_recovered(
 
 
 @pytest.mark.parametrize("retried", [False, True])
-def test_a_retry_or_recovery_starts_a_dead_calls_claim(calls: Calls, post: Post, retried: bool) -> None:
+def test_a_retry_or_recovery_starts_what_a_dead_call_claimed(calls: Calls, post: Post, retried: bool) -> None:
     calls.step_functions.failing["start_execution"] = Died()
     with suppress(Died):
         post()

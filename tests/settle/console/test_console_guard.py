@@ -195,7 +195,7 @@ def test_a_request_body_that_is_no_form_is_refused(
 @given(
     method=st.sampled_from(["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "FOO"]), path=st.text(max_size=20)
 )
-def test_every_method_is_refused_without_a_valid_form(shut: Visitor, method: str, path: str) -> None:
+def test_a_request_of_any_method_needs_a_valid_form(shut: Visitor, method: str, path: str) -> None:
     answer = shut.client.request(method, f"/{re.sub('[^a-z/]', '', path)}", headers={"origin": ORIGIN})
 
     assert answer.status_code in (400, 403)

@@ -96,7 +96,9 @@ def test_a_failed_event_is_sent_again(telling: SimulatedBank, receiver: Receiver
     assert event_of(receiver.received()) == event_of(receiver.received())
 
 
-def test_a_silent_receiver_delays_no_answer(telling: SimulatedBank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_receiver_of_events_does_not_delay_the_bank(
+    telling: SimulatedBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
     called, released = threading.Event(), threading.Event()
 
     def hang(*_: object) -> None:

@@ -204,7 +204,9 @@ def test_a_placeholder_is_no_reason(stuck: Office, command: Command) -> None:
 
 
 @pytest.mark.parametrize("contradicts", [True, False])
-def test_a_verdict_against_the_bank_says_so(office: Office, command: Command, *, contradicts: bool) -> None:
+def test_a_verdict_that_contradicts_the_bank_shows_a_warning(
+    office: Office, command: Command, *, contradicts: bool
+) -> None:
     office.put(*IN_LIMBO, said=Word.ACCEPTED, said_at=timestamp(NOW))
     words = ("--contradicts",) if contradicts else ()
 

@@ -146,7 +146,7 @@ def test_a_destination_changed_by_hand_is_malformed(
         ({"reason": "a\nb"}, "reason"),
     ],
 )
-def test_a_malformed_destination_is_named(changed: dict[str, Any], named: str) -> None:
+def test_the_error_of_a_malformed_destination_names_it(changed: dict[str, Any], named: str) -> None:
     assert parse_destination(GIVEN) == GIVEN
     with pytest.raises(InvalidRequest, match=f"^{named}: "):
         parse_destination(GIVEN | changed)

@@ -28,7 +28,7 @@ class Decision(StrEnum):
     """Reverse again, after the cause was removed."""
 
     WRITE_OFF = "write-off"
-    """Losses cover the stuck amount, which the payee keeps. The rest is reversed."""
+    """The payee keeps the stuck amount, and the losses account pays for it. The rest is reversed."""
 
     COMPLETE = "complete"
     """The payee keeps the net amount; the rest of the escrow becomes the fee."""
