@@ -5,10 +5,10 @@ from functools import cache
 import yaml
 from jsonschema import Draft202012Validator
 
-from settle.local.record import PROJECT
+from settle.local.record import CONSTRUCTS_FOLDER, PROJECT
 
 CONTRACT = PROJECT / "docs" / "contracts" / "bank.openapi.yaml"
-CURRENCIES = PROJECT / "infra" / "currencies.toml"
+CURRENCIES = CONSTRUCTS_FOLDER / "currencies.toml"
 REFUSAL, REFUSED_LATER, UNDECLARED = "account_closed", "account_blocked", "under_review"
 """Reasons. The bank may yet pay what is under review, so a stage must not declare it as a refusal."""
 

@@ -8,6 +8,7 @@ PROJECT = _AROUND if IN_CHECKOUT else _AROUND / "settlement_saga" / "data"
 """The checkout, or an installed wheel's copies of its files."""
 
 CONSTRUCTS = "infra" if IN_CHECKOUT else "settlement_saga"
+CONSTRUCTS_FOLDER = _AROUND / CONSTRUCTS
 
 STACK_NAME = "settlement-local"
 ACCOUNT = "000000000000"
