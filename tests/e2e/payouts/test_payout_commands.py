@@ -30,15 +30,15 @@ def test_a_payout_goes_by_commands_from_payee_to_bank(embedded: Embedded, tmp_pa
     file = tmp_path / "payouts.jsonl"
     file.write_text(json.dumps(payout))
     start = ("payout", "start", str(file))
-    add = ("payee", "add", payee, "--account", dora, "--iban", TYPED, "--holder", "Bank pay-now x")
+    typed = (payee, "--account", dora, "--iban", TYPED, "--holder", "Bank pay-now x")
     with (
         of_kind(embedded, Kind.OPERATOR, "olga") as olga,
         of_kind(embedded, Kind.APPROVER, "anna") as anna,
         of_policies(embedded, "PayerPolicyArn", "ViewerPolicyArn", name="service") as service,
     ):
-        told(embedded, olga, *add, "--reason", "contract 9")
+        told(embedded, olga, "payee", "add", *typed, "--reason", "contract 9")
         early = told(embedded, service, *start, code=REFUSED)
-        confirmed = told(embedded, anna, "payee", "confirm", payee, "--iban", TYPED)
+        confirmed = told(embedded, anna, "payee", "confirm", *typed)
         shown = told(embedded, olga, "payee", "show", payee)
         first = told(embedded, service, *start, code=UNDER_WAY)
 
