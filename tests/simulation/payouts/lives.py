@@ -49,6 +49,8 @@ HORIZON = timedelta(days=45)
 FROZEN, SKEW = timedelta(hours=2), timedelta(seconds=10)
 CALL = timedelta(milliseconds=20)
 RETRY = timedelta(minutes=1)
+TAKEN_LATER = timedelta(days=10)
+"""Until persons try again to give back to an account that does not take it."""
 NOT_TAKEN = 5 * DAY
 """Until persons try again to give money back to an account that did not take it."""
 
@@ -462,7 +464,8 @@ class Life:
         now = self._shown()
         if now.trouble is not None:  # the longer a case is open, the rarer they try
             is_open_for = self.clock - datetime.fromisoformat(str(now.listed_at))
-            self._again = max(self._again, self.clock + max(RETRY, is_open_for / 4))
+            pause = TAKEN_LATER if now.trouble == follow.NOT_TAKEN else max(RETRY, is_open_for / 4)
+            self._again = max(self._again, self.clock + pause)
 
     def _shown(self) -> State:
         """The payout as a person is shown it: its row, read now."""

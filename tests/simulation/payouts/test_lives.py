@@ -46,7 +46,7 @@ def test_each_life_with_one_deviation_keeps_each_rule(script: Script) -> None:
     found, _, number = faults(singles(script))
 
     assert found == []
-    assert number > len(Life(script).live().kinds)
+    assert 2 * number > len(Life(script).live().kinds)  # alike calls are disturbed only a few times
 
 
 @pytest.mark.long
