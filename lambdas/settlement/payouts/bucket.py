@@ -6,9 +6,8 @@ from botocore.config import Config
 from settlement.aws import clients
 from settlement.payouts.over_files import Debtor, OverFiles
 
-_client = clients.LazyClient(
-    "s3", Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
-)
+CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
+_client = clients.LazyClient("s3", CONFIG)
 """One try: a look has no time for more, and the next look makes up for it.
 
 Each of S3's addresses, eight at most, gets the time to connect: an exchange ends within 15 s.

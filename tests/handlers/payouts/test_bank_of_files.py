@@ -9,7 +9,6 @@ import pytest
 from moto import mock_aws
 
 from handlers.payouts import _bank, _payouts
-from settlement.aws import clients
 from settlement.core.ledger import keys
 from settlement.payouts import bucket
 from settlement.payouts.over_files import PREFIX
@@ -128,8 +127,7 @@ def test_a_file_that_was_removed_is_never_written_again(filed: tuple[Desk, S3]) 
 
 
 def test_a_call_of_the_bucket_ends_within_an_exchange() -> None:
-    assert isinstance(bucket._client, clients.LazyClient)
-    config = bucket._client._config
+    config: Any = bucket.CONFIG
 
     longest = ADDRESSES_MAX * config.connect_timeout + config.read_timeout
     assert longest <= EXCHANGE_WITHIN.total_seconds()
