@@ -105,7 +105,7 @@ def environment(number: int, places: tuple[str, str, str], begin: Any, stop: Any
 
 
 def measure(situation: str, environments: int, dynamodb_url: str) -> Figures:
-    """Let so many environments ask until the provider is dead, bring it back, and count the calls."""
+    """Count the calls of `environments` that ask while the provider dies and comes back."""
     table_name = f"{'-'.join(situation.split())}-{environments}"
     boto3.client("dynamodb", endpoint_url=dynamodb_url).create_table(
         TableName=table_name, **templates.table_definition()

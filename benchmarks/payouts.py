@@ -53,7 +53,7 @@ _MINUTES_OF_MONTH = 60 * 730
 
 @dataclass
 class Counted:
-    """DynamoDB's calls and units. A read's units are no write's."""
+    """DynamoDB's calls, and its units of writes and of reads."""
 
     calls: Counter[str] = field(default_factory=Counter)
     write_units: float = 0
@@ -204,7 +204,7 @@ def fill(ledger: Ledger, numbers: range) -> None:
 
 
 def run_of(ledger: Ledger, due: int) -> Counted:
-    """Let FollowPayouts run once, with so many payouts due, which the bank still has in hand."""
+    """Run FollowPayouts once with `due` payouts that the bank still has in hand."""
     from handlers import _dependencies  # noqa: PLC0415 - they read the environment
     from handlers.payouts import _bank, follow_payouts  # noqa: PLC0415
 

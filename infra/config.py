@@ -91,7 +91,7 @@ _EMBEDDED: Mapping[str, Any] = {
 
 _WINDOW_SECONDS = 86_400
 _REFUSALS = ("account_closed", "account_blocked")
-"""What the simulated bank promises: how long it knows a key, and for what it never pays."""
+"""Promises of the simulated bank: the seconds it knows a key, and the reasons that never pay."""
 
 _SIMULATED_ACCOUNTS = ("DE89370400440532013000",)
 """As `IBAN` in `settle/local/bank_statements.py`."""

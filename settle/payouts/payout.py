@@ -80,14 +80,15 @@ def _entries(stack: Stack, state: State) -> tuple[list[dict[str, Any]], list[str
 
 
 def _places(state: State) -> Iterator[Row]:
-    """Keys of the entries that may exist: a refusal or return goes to the customer, or to suspense."""
+    """Keys of the entries that may exist: a return goes to the customer, or to suspense."""
     payout = state.payout
     customer, suspense = payout.account, accounts.suspense(payout.currency)
     times = (
         ("reserve", state.reserved_at, (customer,)),
         ("pay", state.paid_at, (accounts.external(payout.currency),)),
-        ("refuse", state.ended_at, (customer, suspense)),
+        ("refuse", state.ended_at, (customer,)),
         ("return", state.ended_at, (customer, suspense)),
+        ("give-back", state.given_back_at, (state.given_back_to or customer,)),
     )
     for step, posted_at, holders in times:
         if posted_at is not None:

@@ -11,7 +11,6 @@ from settlement.core.telemetry import about, observed
 from settlement.kyc import shared_secrets
 from settlement.kyc.webhook_signature import check_headers, verify
 from settlement.payouts import hints, over_http
-from settlement.payouts.port import MalformedEvent
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -29,8 +28,8 @@ def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
     check_headers(headers, now)
     _verify(headers, body, now)
     try:
-        reference = over_http.parse_event(body).reference
-    except MalformedEvent as malformed:
+        reference = over_http.parse_event(body)
+    except over_http.MalformedEvent as malformed:
         raise InvalidRequest(str(malformed)) from None
     state = hints.bring_forward(_dependencies.store, reference, now)
     about(state.key)

@@ -56,7 +56,7 @@ def _tell(event: dict[str, Any]) -> Response:
 
 def _answer(state: State, status: int) -> Response:
     found = told.of_state(state, _dependencies.config)
-    return _http.response(status, found, location=f"/payouts/{state.key}", etag=f'"{state.sequence}"')
+    return _http.response(status, found, location=f"/payouts/{state.key}", etag=f'W/"{state.sequence}"')
 
 
 ROUTES: dict[str, Callable[[dict[str, Any]], Response]] = {

@@ -1,4 +1,4 @@
-"""The books' side: people's deposits and withdrawals, which alone move `external:<CUR>`."""
+"""The books' side of persons' orders: deposits and withdrawals. Payouts book their own lines."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime

@@ -7,11 +7,12 @@ from settlement.aws import clients
 from settlement.payouts.over_files import Debtor, OverFiles
 
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
-_client = clients.LazyClient("s3", CONFIG)
 """One try: a look has no time for more, and the next look makes up for it.
 
 Each of S3's addresses, eight at most, gets the time to connect: an exchange ends within 15 s.
 """
+
+_client = clients.LazyClient("s3", CONFIG)
 
 
 def over_files(told: Mapping[str, Any]) -> OverFiles:

@@ -45,7 +45,7 @@ NO_ANSWER = "the bank has given no final answer"
 NEVER_SENT = "it could not be sent"
 OTHER_BYTES = "its request has other bytes than were sent"
 SUSPENSE = "it came back, and the customer's account does not take it"
-NOT_TAKEN = "the account that two persons named does not take it"
+NOT_TAKEN = "the account that would get it back does not take it"
 SILENT = "the bank is silent since two persons decided not-paid: wait, or contradict it"
 FROZEN = "its destination is frozen"
 ALTERED = "its bank account is not the one that was reserved"
@@ -99,10 +99,6 @@ class Follower:
                 return self._note(state, moves.counted(state, self.now(), trouble=trouble), "case")
             case Act.WAIT:
                 return self._wait(state)
-
-    def hint(self, event: bytes) -> State:
-        """Bring the next look forward. Raises MalformedEvent."""
-        return hints.bring_forward(self.store, self.bank.parse_event(event).reference, self.now())
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
@@ -175,7 +171,7 @@ class Follower:
         if move := _DECIDED.get((state.status, verdict)):
             try:
                 return self._move(state, move, decided=decided)
-            except _NEVER_TAKEN:  # only a give-back: persons may name another account
+            except _NEVER_TAKEN:  # a return goes to suspense instead
                 return self._note(state, moves.counted(state, self.now(), trouble=NOT_TAKEN), "case")
         asked = {"asked_from": timestamp(self.now())} if verdict is Verdict.ASK else {}
         return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")

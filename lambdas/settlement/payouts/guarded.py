@@ -3,7 +3,7 @@
 from settlement.http.circuit import BANK, HEALTH, payment
 from settlement.http.shared_circuit import Lease, Named, NotAdmitted, SharedCircuit
 from settlement.payouts.payout import State
-from settlement.payouts.port import Accepted, Bank, Found, Hint, NeverSeen, NotSendable, Refused, Unknown
+from settlement.payouts.port import Accepted, Bank, Found, NeverSeen, NotSendable, Refused, Unknown
 
 CIRCUIT = Named(name=BANK, metric="BankCircuitClockAhead")
 
@@ -47,9 +47,6 @@ class Guarded:
         answer = self._bank.find(state)
         self._note(lease, answer)
         return answer
-
-    def parse_event(self, event: bytes) -> Hint:
-        return self._bank.parse_event(event)
 
     def _admit(self, state: State) -> Lease:
         """Admit a payout that was sent as a health check: it may have failed, and no other may be left.

@@ -72,10 +72,10 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
     (Status.UNKNOWN, Word.ACCEPTED): Move.ACCEPT,
     (Status.UNKNOWN, Word.PAID): Move.PAY,
     (Status.UNKNOWN, Word.REFUSED): Move.REFUSE,
-    (Status.UNKNOWN, Word.RETURNED): Move.ACCEPT,  # it has left: the next look returns it
+    (Status.UNKNOWN, Word.RETURNED): Move.PAY,  # it has left: the next look returns it
     (Status.ACCEPTED, Word.PAID): Move.PAY,
     (Status.ACCEPTED, Word.REFUSED): Move.REFUSE,
-    (Status.ACCEPTED, Word.RETURNED): Move.PAY,  # it has left: the next look returns it
+    (Status.ACCEPTED, Word.RETURNED): Move.PAY,
     (Status.PAID, Word.REFUSED): Move.RETURN,  # Stripe: paid may become failed
     (Status.PAID, Word.RETURNED): Move.RETURN,
 }

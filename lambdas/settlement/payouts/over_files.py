@@ -1,7 +1,7 @@
-"""A bank that takes files: one SEPA credit transfer (pain.001.001.09) in a bucket, for each payout.
+"""A bank that takes files: for each payout one SEPA credit transfer (pain.001.001.09) in a bucket.
 
-Whoever brings the files to the bank must not remove them: a file that is there was handed over. The bank's
-statement tells what became of it. A payout that no statement has after three days becomes a case.
+A file in the bucket counts as handed over, so nobody may remove it. The bank's statement tells the payout's
+end. A payout that no statement has after three days becomes a case.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,6 @@ from settlement.payouts.port import (
     Accepted,
     Declared,
     Found,
-    Hint,
-    MalformedEvent,
     NeverSeen,
     NotSendable,
     Refused,
@@ -100,9 +98,6 @@ class OverFiles:
         except BotoCoreError as failed:
             return Unknown(f"the bucket: {type(failed).__name__}")
         return Found(Word.ACCEPTED)
-
-    def parse_event(self, event: bytes) -> Hint:
-        raise MalformedEvent("event: a bank that takes files sends none")
 
 
 def _key(state: State) -> str:

@@ -14,8 +14,6 @@ from settlement.payouts.port import (
     Accepted,
     Declared,
     Found,
-    Hint,
-    MalformedEvent,
     NeverSeen,
     NotSendable,
     Refused,
@@ -70,9 +68,6 @@ class OverHttp:
                 return NeverSeen()
         return self._unknown(status)
 
-    def parse_event(self, event: bytes) -> Hint:
-        return parse_event(event)
-
     def _not_taken(self, state: State) -> Unknown:
         return Unknown(f"{self.declared.name} takes no {state.payout.currency}")
 
@@ -119,8 +114,12 @@ class OverHttp:
         return Unknown(f"http status {status}" if status else "no sound answer")
 
 
-def parse_event(event: bytes) -> Hint:
-    """Raises MalformedEvent."""
+class MalformedEvent(ValueError):
+    """The event names no payout."""
+
+
+def parse_event(event: bytes) -> str:
+    """Return the reference of the event's payout. Raises MalformedEvent."""
     try:
         content = strict_json.parse(event)
     except strict_json.Malformed as malformed:
@@ -128,4 +127,4 @@ def parse_event(event: bytes) -> Hint:
     reference = content.get("reference") if isinstance(content, dict) else None
     if not isinstance(reference, str) or not reference:
         raise MalformedEvent("event: must be an object with the payout's reference")
-    return Hint(reference)
+    return reference

@@ -63,19 +63,8 @@ class NeverSeen:
     pass
 
 
-@dataclass(frozen=True)
-class Hint:
-    """A bank's event. It proves nothing: the bank is asked."""
-
-    reference: str
-
-
 class NotSendable(Exception):
     """Nothing was sent: the bank cannot take this payout now, or ever."""
-
-
-class MalformedEvent(ValueError):
-    """The event names no payout."""
 
 
 class Bank(Protocol):
@@ -91,8 +80,4 @@ class Bank(Protocol):
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
         """Ask by the payout's reference. Raises nothing."""
-        ...
-
-    def parse_event(self, event: bytes) -> Hint:
-        """Raises MalformedEvent."""
         ...

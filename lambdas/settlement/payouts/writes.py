@@ -68,7 +68,7 @@ class Limits:
 
 
 def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
-    state = State(
+    return State(
         payout=payout,
         iban=destination.iban,
         holder=destination.holder,
@@ -77,7 +77,6 @@ def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
         reserved_at=timestamp(now),
         listed_at=timestamp(now),
     )
-    return state
 
 
 def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
@@ -116,7 +115,7 @@ def move(
 
     A send refuses a frozen destination.
     """
-    other = (after.decided or {}).get("account") if step is Move.GIVE_BACK else None
+    other = after.given_back_to if step is Move.GIVE_BACK else None
     moved = moves.transfer(before, step, to_suspense=to_suspense, account=other)
     stale = _STALE if step is Move.SEND else ()
     writes = [_change(before, after, fenced(before, after, step), stale)]

@@ -14,7 +14,7 @@ from handlers.payouts import _bank, _payouts
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.payouts.payout import Payout, State, Word, reference_of
-from settlement.payouts.port import Accepted, Declared, Found, Hint, NeverSeen, Refused, Unknown
+from settlement.payouts.port import Accepted, Declared, Found, NeverSeen, Refused, Unknown
 from tests.handlers.conftest import Calls
 from tests.world.functions import Context
 from tests.world.ledger import signing
@@ -66,9 +66,6 @@ class Bank:
     def find(self, state: State) -> Found | NeverSeen | Unknown:
         self.asked.append(state.key)
         return self.found
-
-    def parse_event(self, event: bytes) -> Hint:
-        raise NotImplementedError("BankEvents parses events without the bank's credential")
 
 
 @dataclass(frozen=True, kw_only=True)

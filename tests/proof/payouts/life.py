@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from settlement.bank import record
 from settlement.bank.matching import BankLine, Recorded
@@ -61,9 +60,6 @@ class ScriptedBank:
                 return NeverSeen()
             case word:
                 return Found(word, "closed" if word is Word.REFUSED else "")
-
-    def parse_event(self, event: bytes) -> Any:
-        raise NotImplementedError
 
 
 class Died(Exception):

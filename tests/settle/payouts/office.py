@@ -19,7 +19,7 @@ from settlement.payouts import moves, writes
 from settlement.payouts.destination import Destination
 from settlement.payouts.moves import Move
 from settlement.payouts.payout import Payout, State
-from settlement.payouts.port import Accepted, Declared, Found, Hint, NeverSeen, Refused, Unknown
+from settlement.payouts.port import Accepted, Declared, Found, NeverSeen, Refused, Unknown
 from tests.settle.desk import ADA, GRACE, Desk, Reached, call
 from tests.world.environment import NOW
 
@@ -47,9 +47,6 @@ class Bank:
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
         return self.found
-
-    def parse_event(self, event: bytes) -> Hint:
-        raise NotImplementedError("these tests receive no event")
 
 
 @dataclass

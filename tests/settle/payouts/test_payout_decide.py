@@ -182,7 +182,9 @@ def test_money_in_suspense_may_go_to_the_customers_other_account(office: Office,
     assert "--account bob" in shown
     assert (code, err) == (Exit.FINE, "")
     assert "give-back, by" not in out
-    assert f"give-back to bob, by {ADA} and {GRACE}" in command("payout", "status", KEY)[1]
+    after = command("payout", "status", KEY)[1]
+    assert f"give-back to bob, by {ADA} and {GRACE}" in after
+    assert "suspense:EUR → bob" in after
     row = office.desk.ledger.row(keys.account("bob"))
     assert row
     assert row["available"] == 48_20

@@ -14,8 +14,6 @@ from settlement.payouts.port import (
     Accepted,
     Declared,
     Found,
-    Hint,
-    MalformedEvent,
     NeverSeen,
     NotSendable,
     Refused,
@@ -32,11 +30,10 @@ NOBODYS = reference_of("payout-of-nobody-0001")
 class Script:
     """The bank's acts about a payment, at times counted from its arrival.
 
-    `closed_for`: it cannot be asked for so long from the start. `dark_for`: so long after an arrival its
-    answers are lost. `in_progress`: it answers a request with a reason that it has not declared, and pays.
-    `lies`: it says paid, and pays nothing. `events`: when it tells of a change. `wrong`: a fault of its
-    statement; "booked by an order": a person has booked the debit. `return_line_after`: so late is the line
-    of a return.
+    `closed_for`: it answers nothing from the start. `dark_for`: its answers after an arrival are lost.
+    `in_progress`: it answers a request with an undeclared reason, and pays. `lies`: it says paid, and pays
+    nothing. `events`: when it tells of a change. `wrong`: a fault of its statement; "booked by an order": a
+    person has booked the debit. `return_line_after`: the delay of a return's line.
 
     The rest is of the world, counted from the start. `opens_after`: the account takes money again.
     `freezes_after`: a person freezes the destination. `alters_after`: somebody writes another IBAN on the
@@ -163,12 +160,6 @@ class SimulatedBank:
             return NeverSeen()
         word = mine[0].word(self.now())
         return Found(word, "failed" if word is Word.REFUSED else "")
-
-    def parse_event(self, event: bytes) -> Hint:
-        try:
-            return Hint(json.loads(event)["reference"])
-        except (ValueError, KeyError, TypeError):
-            raise MalformedEvent("no reference") from None
 
     # The bank itself
 

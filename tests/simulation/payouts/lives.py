@@ -5,7 +5,6 @@ bank or of the table; a fault between two calls is one at the later call. A call
 everything else goes on. Persons know of a payout what its row says.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 from settlement.http.caller import Caller
-from settlement.payouts import decision, destination, follow, lines, policy
+from settlement.payouts import decision, destination, follow, hints, lines, policy
 from settlement.payouts.decision import Decision, Verdict
 from settlement.payouts.destination import Destination
 from settlement.payouts.payout import UNDER_WAY, Payout, State, Status, Word
@@ -368,8 +367,7 @@ class Life:
             self.hint()
 
     def hint(self) -> None:
-        event = json.dumps({"reference": PAYOUT.reference}).encode()
-        self.attempt(lambda one: one.hint(event))
+        self.attempt(lambda one: hints.bring_forward(one.store, PAYOUT.reference, one.now()))
 
     def _unbooked(self) -> datetime | None:
         """The next morning with a line that is not booked.
@@ -702,7 +700,7 @@ class _Wire:
 
     def __init__(self, life: Life, actor: Actor) -> None:
         self._life, self._actor, self.declared = life, actor, life.bank.declared
-        self.request, self.parse_event = life.bank.request, life.bank.parse_event
+        self.request = life.bank.request
 
     def submit(self, state: State, body: bytes) -> Any:
         life = self._life

@@ -12,7 +12,7 @@ from settlement.core.ledger import keys
 from settlement.payouts import hints, lines
 from settlement.payouts.follow import Follower
 from settlement.payouts.payout import State, Status, Word
-from settlement.payouts.port import Accepted, Declared, Found, Hint, NeverSeen, Unknown
+from settlement.payouts.port import Accepted, Declared, Found, NeverSeen, Unknown
 from settlement.payouts.reservation import Reservations
 from tests.store.payouts.costs import LINE, RECORDED, payee
 from tests.store.test_cost import GET, TRANSACT, UNIT_BYTES, Sent, operations, reported, watched
@@ -43,9 +43,6 @@ class Bank:
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
         return self.found
-
-    def parse_event(self, event: bytes) -> Hint:
-        return Hint(event.decode())
 
 
 @dataclass

@@ -20,8 +20,6 @@ from settlement.payouts.port import (
     Accepted,
     Declared,
     Found,
-    Hint,
-    MalformedEvent,
     NeverSeen,
     NotSendable,
     Refused,
@@ -55,11 +53,6 @@ class Bank:
 
     def find(self, state: State) -> Any:
         return self._called(f"find {state.key}", self.found)
-
-    def parse_event(self, event: bytes) -> Hint:
-        if not event:
-            raise MalformedEvent("event")
-        return Hint(event.decode())
 
     def _called(self, call: str, answer: Any) -> Any:
         self.calls.append(call)
@@ -140,9 +133,6 @@ def test_answers_pass_and_write_nothing(town: Town) -> None:
 
     assert (len(town.bank.calls), town.row) == (len(answers) + len(words), {})
     assert guarded.declared is DECLARED
-    assert guarded.parse_event(b"REF") == Hint("REF")
-    with pytest.raises(MalformedEvent):
-        guarded.parse_event(b"")
 
 
 def test_unknown_answers_of_sends_and_finds_open_the_circuit(town: Town) -> None:

@@ -16,7 +16,7 @@ from sepaxml.validation import try_valid_xml
 
 from settlement.payouts.over_files import PREFIX, Debtor, OverFiles
 from settlement.payouts.payout import Payout, Status, Word
-from settlement.payouts.port import Accepted, Found, MalformedEvent, NeverSeen, NotSendable, Unknown
+from settlement.payouts.port import Accepted, Found, NeverSeen, NotSendable, Unknown
 from tests.unit.payouts.rows import PAYOUT, STATES
 
 DEBTOR = Debtor(name="Market & Sons <EU>", iban="NL91ABNA0417164300")
@@ -134,10 +134,8 @@ def test_another_currency_is_not_sent(bank: OverFiles) -> None:
         bank.request(replace(RESERVED, payout=dollars))
 
 
-def test_no_window_is_declared_and_no_event_is_known(bank: OverFiles) -> None:
+def test_no_window_is_declared(bank: OverFiles) -> None:
     assert bank.declared.window_seconds == 0
-    with pytest.raises(MalformedEvent):
-        bank.parse_event(b"{}")
 
 
 @pytest.mark.parametrize(

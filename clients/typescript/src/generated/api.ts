@@ -357,7 +357,7 @@ export interface paths {
                 readonly 200: {
                     headers: {
                         readonly location: components["headers"]["PayoutLocation"];
-                        readonly etag: components["headers"]["ETag"];
+                        readonly etag: components["headers"]["PayoutETag"];
                         readonly [name: string]: unknown;
                     };
                     content: {
@@ -368,7 +368,7 @@ export interface paths {
                 readonly 202: {
                     headers: {
                         readonly location: components["headers"]["PayoutLocation"];
-                        readonly etag: components["headers"]["ETag"];
+                        readonly etag: components["headers"]["PayoutETag"];
                         readonly [name: string]: unknown;
                     };
                     content: {
@@ -412,7 +412,7 @@ export interface paths {
                 readonly 200: {
                     headers: {
                         readonly location: components["headers"]["PayoutLocation"];
-                        readonly etag: components["headers"]["ETag"];
+                        readonly etag: components["headers"]["PayoutETag"];
                         readonly [name: string]: unknown;
                     };
                     content: {
@@ -607,10 +607,12 @@ export interface components {
     };
     requestBodies: never;
     headers: {
-        /** @description The sequence of the settlement or payout, in quotes. It never goes down. */
+        /** @description The sequence of the settlement, in quotes. It never goes down. */
         readonly ETag: string;
         /** @description The path of the outcome, at this address. */
         readonly Location: string;
+        /** @description The sequence of the payout, as in its events. It is weak, for a note changes the body alone. */
+        readonly PayoutETag: string;
         /** @description The path of the payout, at this address. */
         readonly PayoutLocation: string;
     };

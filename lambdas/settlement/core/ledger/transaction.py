@@ -28,10 +28,7 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""Explains a failed condition, from the row that failed it. None: there is no row.
-
-The row is a SettlementState, an AccountState or another row.
-"""
+"""Explains a failed condition, given its row, if any: a SettlementState, an AccountState or another."""
 
 
 @dataclass(frozen=True)
