@@ -86,11 +86,14 @@ def _script(chance: random.Random) -> Script:
 def _can_be_known(script: Script) -> bool:
     """Whether the bank, its statement or persons can ever say what became of the payment.
 
-    After ten days without a statement the bank is asked no more, and a silent bank tells of no return.
+    After ten days without a statement the bank is asked no more. A silent bank tells of no return, and tells
+    a restored row of no send.
     """
     ends = script.refuses or min(script.pays_after, script.refuses_after) < NEVER
-    asked_for = timedelta() if script.dark_for >= NEVER else _ASKED_FOR
+    is_silent = script.dark_for >= NEVER
+    asked_for = timedelta() if is_silent else _ASKED_FOR
     is_told = script.statement or script.returns_after >= NEVER or script.returns_after < asked_for
+    is_told = is_told and not (is_silent and script.restored_after < NEVER)
     return ends and is_told and (script.persons != "none" or script.account == "open")
 
 

@@ -440,7 +440,7 @@ class Life:
         elif "refused" in listed:
             refusal = listed["refused"]["S"]
             self.findings.append(refusal)
-            if line.is_right:
+            if line.is_right and not self._has_failed(refusal):
                 self.broken.append(f"a right line is refused: {refusal}")
             if line.reference != PAYOUT.reference and PAYOUT.key in refusal:
                 self.broken.append(f"a line of nobody is taken for the payout's: {refusal}")
@@ -448,6 +448,10 @@ class Life:
             self.broken.append(f"nobody hears of a wrong line: {line.name}")
         elif "gsi1pk" in listed:
             self.broken.append(f"a booked line stays listed: {line.name}")
+
+    def _has_failed(self, refusal: str) -> bool:
+        """Whether the bank failed what it had paid: persons book both lines."""
+        return self.script.word_of_return is Word.REFUSED and refusal.endswith("which was refused")
 
     # Persons
 

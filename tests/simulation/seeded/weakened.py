@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -47,6 +47,7 @@ MODULES = (
     takeover,
     *(import_module(name) for name in _OF_ROOMS if is_there(name.split(".")[1])),
 )
+Modules = tuple[ModuleType, ...]
 GONE = {name.rpartition(".")[2] for name in _OF_ROOMS} - {one.__name__.rpartition(".")[2] for one in MODULES}
 """Modules of rooms that have been deleted."""
 
@@ -133,22 +134,22 @@ def placed() -> Iterator[None]:
 
 
 @contextmanager
-def without(atoms: Iterable[Atom]) -> Iterator[None]:
+def without(atoms: Iterable[Atom], modules: Modules = MODULES) -> Iterator[None]:
     def weaken(write: Write, at: str) -> Write:
         # The text stays but is always true, since DynamoDB refuses unused values.
-        texts = [EXPRESSIONS[condition] for place, condition in atoms if place == at]
+        texts = [EXPRESSIONS.get(condition, condition) for place, condition in atoms if place == at]
         demanded = [
             f"({text} OR NOT {text})" if text in texts else text
             for text in write.parameters["ConditionExpression"].split(" AND ")
         ]
         return replace(write, parameters={**write.parameters, "ConditionExpression": " AND ".join(demanded)})
 
-    with _changed(weaken):
+    with _changed(weaken, modules):
         yield
 
 
 @contextmanager
-def demanded() -> Iterator[set[Atom]]:
+def demanded(modules: Modules = MODULES) -> Iterator[set[Atom]]:
     """Collect each condition of each write, as (place, condition)."""
     found: set[Atom] = set()
 
@@ -158,12 +159,12 @@ def demanded() -> Iterator[set[Atom]]:
         )
         return write
 
-    with _changed(note):
+    with _changed(note, modules):
         yield found
 
 
 @contextmanager
-def _changed(change: Change) -> Iterator[None]:
+def _changed(change: Change, modules: Modules = MODULES) -> Iterator[None]:
     def put(*given: Any, **named: Any) -> Write:
         return change(transaction.put(*given, **named), _place(sys._getframe(1)))
 
@@ -174,7 +175,7 @@ def _changed(change: Change) -> Iterator[None]:
         return change(transaction.update_with_event(*given, **named), _place(sys._getframe(1)))
 
     with ExitStack() as stack:
-        for module in MODULES:
+        for module in modules:
             for name, replaced in (
                 ("put", put),
                 ("update", update),
