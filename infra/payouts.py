@@ -37,7 +37,7 @@ CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYOUT#"}]}}}}
 REFERENCE, DAY, LISTED = "PAYOUT_REFERENCE#*", "PAYOUT_DAY#*", "PAYOUT_LINE#*"
 CIRCUIT = "CIRCUIT"
 
-_RESERVING = {
+RESERVING = {
     "GetItem": (PAYOUT, DESTINATION),
     "Put": (PAYOUT, REFERENCE, ENTRIES),
     "Update": (DAY, ACCOUNT),
@@ -57,9 +57,9 @@ _FOLLOW = Handler(
 )
 
 OPTIONAL = {
-    "ReservePayout": Handler(rows=_RESERVING, names=("available", "currency"), expires=True),
+    "ReservePayout": Handler(rows=RESERVING, names=("available", "currency"), expires=True),
     "ServePayouts": Handler(
-        rows=_RESERVING,
+        rows=RESERVING,
         names=("available", "currency"),
         expires=True,
         by_http=True,
@@ -74,8 +74,8 @@ OPTIONAL = {
 }
 """Only FollowPayouts reaches the bank, and moves payouts."""
 
-FILES = "payouts/*"
-"""As `PREFIX` in `payouts/over_files.py`."""
+FILES, ANSWERS = "payouts/*", "answers/*"
+"""As `PREFIX` and `ANSWERS` in `payouts/over_files.py`."""
 
 
 def handlers_of(bank: PayoutSettings) -> dict[str, Handler]:
@@ -105,6 +105,9 @@ PAY_CALL, READ_CALL = "POST/payouts", "GET/payouts/*"
 
 _LATE_SECONDS = 900
 """Time for a backlog of the bank's outage."""
+
+_RETURNED_MANY = 10
+"""In an hour. Single returns are ordinary: they have an event each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,8 +179,9 @@ class Payouts(Construct):
             others.append(taker)
             core.needed(RowKeys).give_all(taker)
             let_call(taker, "FOLLOW_PAYOUTS", functions["FollowPayouts"])
+        self.limits = settings.bank.limits(*settings.payout_limits)
         for function in others:
-            function.add_environment("PAYOUTS", settings.bank.limits(*settings.payout_limits))
+            function.add_environment("PAYOUTS", self.limits)
         functions["FollowPayouts"].add_environment("PAYOUTS", self.way.described(settings))
 
     def _follow_each_minute(self, follow: lambda_.Function) -> None:
@@ -261,15 +265,16 @@ class Files:
             versioned=True,
             removal_policy=settings.removal_policy,
         )
-        objects = [self.bucket.arn_for_objects(FILES)]
+        files, answers = (self.bucket.arn_for_objects(one) for one in (FILES, ANSWERS))
         for statement in (
             iam.PolicyStatement(
                 actions=["s3:PutObject"],
-                resources=objects,
+                resources=[files],
                 conditions={"Null": {"s3:if-none-match": "false"}},
             ),
-            iam.PolicyStatement(actions=["s3:GetObject"], resources=objects),
-            # Without it, S3 answers 403, and not 404, for a file that is not there.
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=[files, answers]),
+            # Without it, S3 answers 403, and not 404, for a file that is not there: that question names no
+            # prefix, so a condition on the prefix would refuse it.
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[self.bucket.bucket_arn]),
         ):
             follow.add_to_role_policy(statement)
@@ -320,6 +325,13 @@ def _watch(pager: Pager, functions: Mapping[str, HandlerFunction]) -> None:
         "PayoutUnknown",
         pager.metric("PayoutUnknown"),
         "The bank has not said for an hour whether it took a payout.",
+        urgency=Urgency.MORNING,
+    )
+    pager.alarm(
+        "PayoutsReturned",
+        pager.metric("PayoutReturned").with_(period=Duration.hours(1)),
+        "Many payouts come back: wrong bank accounts, or a bank that fails.",
+        threshold=_RETURNED_MANY,
         urgency=Urgency.MORNING,
     )
     pager.alarm(
@@ -397,9 +409,9 @@ def build(core: Core, settings: PayoutsSettings) -> Added:
         },
         graphs={
             "payouts": {
-                "Payouts: open cases, faults of lines, not followed": [
+                "Payouts: open cases, faults of lines, not followed, returned": [
                     *pager.levels("PayoutCases", "PayoutLineFaults"),
-                    *pager.metrics("PayoutNotFollowed"),
+                    *pager.metrics("PayoutNotFollowed", "PayoutReturned"),
                 ],
                 "Payouts: looks late, in seconds": pager.levels("PayoutLookLateSeconds"),
                 **part.way.graphs(pager),

@@ -1,19 +1,24 @@
 """A bank that takes files: for each payout one SEPA credit transfer (pain.001.001.09) in a bucket.
 
 A file in the bucket counts as handed over, so nobody may remove it. The bank's statement tells the payout's
-end. A payout that no statement has after three days becomes a case.
+end; its reports (pain.002), if they are delivered to the bucket, may tell it earlier. A payout that neither
+ends within three days becomes a case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from settlement.bank.fields import shown
 from settlement.core.model import money
+from settlement.http.connection import Cutoff
+from settlement.payouts import pain_002
 from settlement.payouts.iban import is_iban
-from settlement.payouts.payout import State, Word, is_holder
+from settlement.payouts.pain_002 import Report, UnreadableReport
+from settlement.payouts.payout import State, is_holder
 from settlement.payouts.port import (
     Accepted,
     Declared,
@@ -24,7 +29,13 @@ from settlement.payouts.port import (
     Unknown,
 )
 
-PREFIX = "payouts/"
+PREFIX, ANSWERS = "payouts/", "answers/"
+ANSWERS_MAX, ANSWER_BYTES_MAX = 20, 256 * 1024
+"""A bank reports some five states of a payout, each in a few KiB."""
+
+CALLED_WITHIN_SECONDS = 2
+"""Of a question's calls, the last one begins by then: with its own time it ends within EXCHANGE_WITHIN."""
+
 CURRENCY, _EXPONENT = "EUR", 2
 """SEPA has one currency."""
 
@@ -62,7 +73,7 @@ class OverFiles:
     """`client` is of S3. The bank declares no window: each payout gets one file."""
 
     def __init__(self, client: Any, bucket: str, name: str, debtor: Debtor) -> None:
-        self.declared = Declared(name=name, window_seconds=0, refusals=frozenset())
+        self.declared = Declared(name=name, window_seconds=0, refusals=pain_002.REFUSALS)
         self._client, self._bucket, self._debtor = client, bucket, debtor
 
     def request(self, state: State) -> bytes:
@@ -89,15 +100,55 @@ class OverFiles:
         return Accepted()
 
     def find(self, state: State) -> Found | NeverSeen | Unknown:
+        cutoff = Cutoff(CALLED_WITHIN_SECONDS)
+        try:
+            if not self._is_there(state):
+                return NeverSeen()
+            return pain_002.heard(list(self._reports(state.payout.reference, cutoff)))
+        except (ClientError, BotoCoreError) as failed:
+            return Unknown(f"the bucket: {type(failed).__name__}")
+        except UnreadableReport as why:
+            return Unknown(f"the bank's answers: {why}")
+        finally:
+            cutoff.cancel()
+
+    def _is_there(self, state: State) -> bool:
         try:
             self._client.head_object(Bucket=self._bucket, Key=_key(state))
         except ClientError as failed:
             if failed.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
-                return NeverSeen()
-            return Unknown(f"the bucket: {type(failed).__name__}")
-        except BotoCoreError as failed:
-            return Unknown(f"the bucket: {type(failed).__name__}")
-        return Found(Word.ACCEPTED)
+                return False
+            raise
+        return True
+
+    def _reports(self, reference: str, cutoff: Cutoff) -> Iterator[Report]:
+        """Read the reports on a payout, in the order of their names. Raises UnreadableReport."""
+        prefix = f"{ANSWERS}{reference}/"
+        _ensure_in_time(cutoff)
+        listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=ANSWERS_MAX + 1)
+        found = listed.get("Contents", ())
+        if len(found) > ANSWERS_MAX or listed.get("IsTruncated"):
+            raise UnreadableReport(f"there are over {ANSWERS_MAX}")
+        for key in (one["Key"] for one in found if one["Key"].lower().endswith(".xml")):
+            _ensure_in_time(cutoff)
+            body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
+            with body:
+                content = body.read(ANSWER_BYTES_MAX + 1)
+            try:
+                yield _report(content, reference)
+            except UnreadableReport as why:
+                raise UnreadableReport(f"{shown(key.removeprefix(prefix))}: {why}") from None
+
+
+def _ensure_in_time(cutoff: Cutoff) -> None:
+    if not cutoff.seconds_left:
+        raise UnreadableReport(cutoff.told)
+
+
+def _report(content: bytes, reference: str) -> Report:
+    if len(content) > ANSWER_BYTES_MAX:
+        raise UnreadableReport(f"has over {ANSWER_BYTES_MAX:,} bytes")
+    return pain_002.read(content, reference)
 
 
 def _key(state: State) -> str:

@@ -11,11 +11,12 @@ from moto import mock_aws
 from handlers.payouts import _bank, _payouts
 from settlement.core.ledger import keys
 from settlement.payouts import bucket
-from settlement.payouts.over_files import PREFIX
+from settlement.payouts.over_files import ANSWERS, CALLED_WITHIN_SECONDS, PREFIX
 from settlement.payouts.payout import Status
 from settlement.payouts.policy import EXCHANGE_WITHIN
 from tests.handlers.payouts.conftest import HOLDER, IBAN, REFERENCE, Desk
 from tests.handlers.payouts.test_bank import REAL_BANK
+from tests.unit.payouts.reports import report
 
 DEBTOR = {"name": "Market & Sons", "iban": "NL91ABNA0417164300"}
 FILE = f"{PREFIX}{REFERENCE}.xml"
@@ -35,8 +36,8 @@ class S3:
             raise self.client.exceptions.ClientError({"Error": {"Code": "503"}}, "PutObject")
         return answer
 
-    def head_object(self, **given: Any) -> Any:
-        return self.client.head_object(**given)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
 
 
 @pytest.fixture
@@ -126,9 +127,39 @@ def test_a_file_that_was_removed_is_never_written_again(filed: tuple[Desk, S3]) 
     assert desk.state().status is Status.LIMBO
 
 
+def answered(filed: tuple[Desk, S3], status: str, *reasons: str) -> dict[str, Any]:
+    desk, s3 = filed
+    desk.reserve()
+    desk.look()
+    content = report(REFERENCE, transaction=status, reasons=reasons)
+    s3.client.put_object(Bucket="files", Key=f"{ANSWERS}{REFERENCE}/1.xml", Body=content)
+    desk.calls.later(hours=1)
+    return desk.look()
+
+
+def test_a_rejection_gives_the_money_back(filed: tuple[Desk, S3]) -> None:
+    assert answered(filed, "RJCT", "AC04")["status"] == "REFUSED"
+
+    assert filed[0].state().detail == "ac04"
+    assert filed[0].moved() == {}
+
+
+def test_a_rejection_as_duplicate_moves_nothing(filed: tuple[Desk, S3]) -> None:
+    assert answered(filed, "RJCT", "AM05")["status"] == "ACCEPTED"
+
+    assert filed[0].state().detail == "the bank refuses for an undeclared reason: am05"
+    assert filed[0].moved() == {"alice": -48_20, "transit:EUR": 48_20}
+
+
+def test_a_settled_report_pays(filed: tuple[Desk, S3]) -> None:
+    assert answered(filed, "ACSC")["status"] == "PAID"
+
+    assert filed[0].moved() == {"alice": -48_20, "external:EUR": 48_20}
+
+
 def test_a_call_of_the_bucket_ends_within_an_exchange() -> None:
     config: Any = bucket.CONFIG
 
     longest = ADDRESSES_MAX * config.connect_timeout + config.read_timeout
-    assert longest <= EXCHANGE_WITHIN.total_seconds()
+    assert CALLED_WITHIN_SECONDS + longest <= EXCHANGE_WITHIN.total_seconds()
     assert config.retries["total_max_attempts"] == 1

@@ -68,12 +68,12 @@ def test_only_the_follower_reaches_files_and_never_replaces_one() -> None:
     objects = [f"{BUCKET}/payouts/*"]
     needed = {
         *allow("s3:PutObject", on=objects, only_if={"Null": {"s3:if-none-match": "false"}}),
-        *allow("s3:GetObject", on=objects),
+        *allow("s3:GetObject", on=[*objects, f"{BUCKET}/answers/*"]),
         *allow("s3:ListBucket", on=[BUCKET]),
     }
 
     assert found == {("FollowPayoutsRole", one) for one in needed}
-    assert f"{over_files.PREFIX}*" == payouts.FILES
+    assert (f"{over_files.PREFIX}*", f"{over_files.ANSWERS}*") == (payouts.FILES, payouts.ANSWERS)
 
 
 def test_a_bank_of_files_needs_no_secret_webhook_or_circuit() -> None:

@@ -1,4 +1,4 @@
-"""A pain.001 for each payout, put once in a bucket."""
+"""Files to a bank, and its answers."""
 
 import re
 from collections.abc import Iterator
@@ -14,9 +14,11 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 from sepaxml.validation import try_valid_xml
 
-from settlement.payouts.over_files import PREFIX, Debtor, OverFiles
+from settlement.payouts import over_files
+from settlement.payouts.over_files import ANSWER_BYTES_MAX, ANSWERS, ANSWERS_MAX, PREFIX, Debtor, OverFiles
 from settlement.payouts.payout import Payout, Status, Word
 from settlement.payouts.port import Accepted, Found, NeverSeen, NotSendable, Unknown
+from tests.unit.payouts.reports import report
 from tests.unit.payouts.rows import PAYOUT, STATES
 
 DEBTOR = Debtor(name="Market & Sons <EU>", iban="NL91ABNA0417164300")
@@ -35,6 +37,20 @@ def s3() -> Iterator[Any]:
 @pytest.fixture
 def bank(s3: Any) -> OverFiles:
     return OverFiles(s3, "files", "a-bank", DEBTOR)
+
+
+@pytest.fixture
+def filed(bank: OverFiles) -> OverFiles:
+    assert bank.submit(RESERVED, bank.request(RESERVED)) == Accepted()
+    return bank
+
+
+def answer(s3: Any, name: str, content: bytes, reference: str = PAYOUT.reference) -> None:
+    s3.put_object(Bucket="files", Key=f"{ANSWERS}{reference}/{name}", Body=content)
+
+
+def of(status: str, *reasons: str) -> bytes:
+    return report(PAYOUT.reference, transaction=status, reasons=reasons)
 
 
 class Failing:
@@ -144,3 +160,111 @@ def test_no_window_is_declared(bank: OverFiles) -> None:
 def test_a_wrong_debtor_is_named(changed: dict[str, str], told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
         Debtor(**{"name": "A", "iban": DEBTOR.iban} | changed)
+
+
+def test_answers_are_read_until_the_last_one(filed: OverFiles, s3: Any) -> None:
+    answer(s3, "", b"")  # a folder of the console
+    answer(s3, "a note.txt", b"paid")
+    answer(s3, "other.xml", of("RJCT", "AC04"), reference=f"{PAYOUT.reference}2")
+    assert filed.find(RESERVED) == Found(Word.ACCEPTED)
+
+    answer(s3, "1.xml", of("ACSP"))
+    assert filed.find(RESERVED) == Found(Word.ACCEPTED)
+
+    answer(s3, "2.XML", of("ACSC"))
+    assert filed.find(RESERVED) == Found(Word.PAID)
+
+    answer(s3, "3.xml", of("RJCT", "AC04"))
+    assert isinstance(filed.find(RESERVED), Unknown)
+
+
+def test_only_declared_reasons_are_declared_refusals(filed: OverFiles, s3: Any) -> None:
+    for code, is_declared in (("AC04", True), ("AM05", False)):
+        answer(s3, "1.xml", of("RJCT", code))
+
+        assert filed.find(RESERVED) == Found(Word.REFUSED, code.lower())
+        assert (code.lower() in filed.declared.refusals) is is_declared
+
+
+def test_answers_without_the_file_count_for_nothing(bank: OverFiles, s3: Any) -> None:
+    answer(s3, "1.xml", of("RJCT", "AC04"))
+
+    assert bank.find(RESERVED) == NeverSeen()
+
+
+def test_too_many_answers_are_unknown(filed: OverFiles, s3: Any) -> None:
+    for number in range(ANSWERS_MAX):
+        answer(s3, f"{number}.xml", of("ACSC"))
+    assert filed.find(RESERVED) == Found(Word.PAID)
+
+    answer(s3, "more.xml", of("ACSC"))
+    assert filed.find(RESERVED) == Unknown("the bank's answers: there are over 20")
+
+
+def test_a_huge_answer_is_unknown_and_named(filed: OverFiles, s3: Any) -> None:
+    answer(s3, "1.xml", of("ACSC").ljust(ANSWER_BYTES_MAX))
+    assert filed.find(RESERVED) == Found(Word.PAID)
+
+    answer(s3, "1.xml", of("ACSC").ljust(ANSWER_BYTES_MAX + 1))
+    assert filed.find(RESERVED) == Unknown("the bank's answers: '1.xml': has over 262,144 bytes")
+
+
+def test_an_answer_about_another_payout_is_unknown(filed: OverFiles, s3: Any) -> None:
+    answer(s3, "\x1b1\u202e.xml", report("A" * 32, transaction="RJCT", reasons=["AC04"]))
+
+    found = filed.find(RESERVED)
+
+    named = "OrgnlGrpInfAndSts/OrgnlMsgId is not the payout's reference"
+    assert found == Unknown(f"the bank's answers: '\\x1b1\\u202e.xml': {named}")
+
+
+class Faulty:
+    def __init__(self, client: Any, operation: str, error: Exception) -> None:
+        self.client, self.operation, self.error = client, operation, error
+
+    def __getattr__(self, name: str) -> Any:
+        return self.fail if name == self.operation else getattr(self.client, name)
+
+    def fail(self, **_: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("operation", ["list_objects_v2", "get_object"])
+@pytest.mark.parametrize("code", ["AccessDenied", "InternalError", "404", "NoSuchKey"])
+def test_answers_that_cannot_be_read_are_unknown(
+    filed: OverFiles, s3: Any, operation: str, code: str
+) -> None:
+    answer(s3, "1.xml", of("ACSC"))
+    client = Faulty(s3, operation, ClientError({"Error": {"Code": code}}, operation))
+
+    assert isinstance(OverFiles(client, "files", "a-bank", DEBTOR).find(RESERVED), Unknown)
+
+
+class Broken:
+    is_closed = False
+
+    def __enter__(self) -> "Broken":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_closed = True
+
+    def read(self, _count: int) -> bytes:
+        raise ReadTimeoutError(endpoint_url="s3")
+
+
+def test_an_answer_that_breaks_off_is_unknown(
+    filed: OverFiles, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(s3, "1.xml", of("ACSC"))
+    body = Broken()
+    monkeypatch.setattr(s3, "get_object", lambda **_: {"Body": body})
+
+    assert filed.find(RESERVED) == Unknown("the bucket: ReadTimeoutError")
+    assert body.is_closed
+
+
+def test_a_slow_bucket_is_unknown(filed: OverFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(over_files, "CALLED_WITHIN_SECONDS", 0)
+
+    assert filed.find(RESERVED) == Unknown("the bank's answers: the exchange took longer than 0 s")
