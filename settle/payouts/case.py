@@ -1,6 +1,6 @@
 """The open case of a payout: its verdicts, the proposals on record, and the next commands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,7 @@ class OnRecord:
     unreadable: list[str] = field(default_factory=list)
 
 
-def describe(stack: Stack, state: State) -> dict[str, Any]:
-    found = on_record(stack, [state])[state.key]
+def describe(stack: Stack, state: State, found: OnRecord) -> dict[str, Any]:
     return {
         "number": state.cases,
         "trouble": state.trouble,
@@ -45,7 +44,6 @@ def describe(stack: Stack, state: State) -> dict[str, Any]:
         "approved": found.approved,
         "verdicts": [_choice(stack, state, verdict, found) for verdict in verdicts(state)],
         "ask": stack.command("payout ask", state.key),
-        "unreadable": found.unreadable,
     }
 
 
@@ -57,20 +55,48 @@ def approval(stack: Stack, state: State, order: Mapping[str, Any]) -> str:
 
 def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
     """Return what is on record about open cases, by the payout's key."""
-    found = {state.key: OnRecord() for state in states}
-
-    def put_aside(place: Row, reason: str) -> None:
-        found[keys.subject(place)[1]].unreadable.append(f"{reason} ({place['sk']})")
-
+    found = dict[str, OnRecord]()
     for state in states:
-        approval = keys.payout_approved(state.key, state.cases, state.digest)
-        first = approval["sk"].removesuffix("APPROVED")
-        for row in stack.store.entries(approval["pk"], first, f"{first}~", unreadable=put_aside):
-            try:
-                _add(found[state.key], state, row)
-            except MalformedRow as malformed:
-                put_aside(row, str(malformed))
+        rows, unreadable = decisions(stack, state.key, _beginning(state))
+        found[state.key] = of_rows(state, rows)
+        found[state.key].unreadable += unreadable
     return found
+
+
+def decisions(stack: Stack, key: str, beginning: str = "") -> tuple[list[Row], list[str]]:
+    """Return proposals and approvals whose sort key has this beginning, and the names of malformed ones."""
+    unreadable = list[str]()
+    rows = stack.store.entries(
+        keys.payout_approved(key, 0, "")["pk"],
+        beginning or " ",
+        f"{beginning}~",
+        unreadable=lambda place, reason: unreadable.append(_named(place, reason)),
+    )
+    return list(rows), unreadable
+
+
+def of_rows(state: State, rows: Iterable[Row]) -> OnRecord:
+    """Return the decisions about the open case as it is shown now, and the names of malformed rows."""
+    found, beginning = OnRecord(), _beginning(state)
+    for row in rows:
+        try:
+            if str(row["sk"]).startswith(beginning):
+                _add(found, state, row)
+            else:
+                texts_of(row)
+        except MalformedRow as malformed:
+            found.unreadable.append(_named(row, str(malformed)))
+    return found
+
+
+def _beginning(state: State) -> str:
+    """The sort keys' beginning of decisions about what is shown now."""
+    approval = keys.payout_approved(state.key, state.cases, state.digest)
+    return str(approval["sk"]).removesuffix("APPROVED")
+
+
+def _named(place: Row, reason: str) -> str:
+    return f"{reason} ({place['sk']})"
 
 
 def _add(found: OnRecord, state: State, row: Row) -> None:

@@ -1,10 +1,11 @@
 """A payout, read from the table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.payouts import case
+from settle.payouts.case import OnRecord
 from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
@@ -15,6 +16,12 @@ from settlement.payouts import told
 from settlement.payouts.payout import UNDER_WAY, State, Status
 
 _PAID = (Status.PAID, Status.CONFIRMED)
+_APART = (
+    *("key", "status", "account", "amount", "currency", "next"),
+    *("case", "decided", "entries", "unreadable"),
+)
+"""Not among the plain facts of a page."""
+
 _IBAN_SHOWN = 4
 
 
@@ -26,8 +33,12 @@ def state_of(stack: Stack, key: str) -> State:
     """Raises CommandFailed for an unknown key, MalformedRow."""
     row = stack.store.read(keys.payout(key))
     if row is None:
-        raise CommandFailed(Exit.NOT_FOUND, f"key: {key} has no payout in {stack.name}")
+        raise unknown(stack, key)
     return State.from_row(row)
+
+
+def unknown(stack: Stack, key: str) -> CommandFailed:
+    return CommandFailed(Exit.NOT_FOUND, f"key: {key} has no payout in {stack.name}")
 
 
 def is_told(answer: Mapping[str, Any], key: str) -> bool:
@@ -60,23 +71,43 @@ def shown(stack: Stack, state: State) -> dict[str, Any]:
 def describe(stack: Stack, key: str) -> dict[str, Any]:
     """Return a payout with its entries and its open case. Raises CommandFailed, MalformedRow."""
     state = state_of(stack, key)
-    entries, unreadable = _entries(stack, state)
-    opened = {"case": case.describe(stack, state)} if state.trouble is not None else {}
-    if opened:
-        unreadable += opened["case"].pop("unreadable")
-    return {**shown(stack, state), **opened, "entries": entries, "unreadable": unreadable}
+    rows, unreadable = entries(stack, state)
+    found = case.on_record(stack, [state])[key] if state.trouble is not None else OnRecord()
+    return of_rows(stack, state, rows, found, unreadable)
 
 
-def _entries(stack: Stack, state: State) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the entries whose time the row has, oldest first, and unreadable ones."""
-    unreadable, lines = list[str](), list[dict[str, Any]]()
-    places = list(_places(state))
-    for row in batch.read(stack.store, places, lambda _, reason: unreadable.append(reason)):
+def of_rows(
+    stack: Stack, state: State, rows: Sequence[Row], found: OnRecord, unreadable: Sequence[str]
+) -> dict[str, Any]:
+    """Describe a payout by its entries, and by the decisions about its open case. Raises MalformedRow."""
+    lines, malformed = _lines(stack, state, rows)
+    opened = {"case": case.describe(stack, state, found)} if state.trouble is not None else {}
+    unreadable = [*unreadable, *malformed, *found.unreadable]
+    return {**shown(stack, state), **opened, "entries": lines, "unreadable": unreadable}
+
+
+def entries(stack: Stack, state: State) -> tuple[list[Row], list[str]]:
+    """Return the entries whose time the payout has, and the names of unreadable ones."""
+    unreadable = list[str]()
+    rows = batch.read(stack.store, list(_places(state)), lambda _, reason: unreadable.append(reason))
+    return rows, unreadable
+
+
+def _lines(stack: Stack, state: State, rows: Sequence[Row]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return lines, oldest first, and the names of malformed rows."""
+    lines, malformed = list[dict[str, Any]](), list[str]()
+    for row in rows:
         try:
             lines.append(_line(stack, state, sound(row)))
-        except MalformedRow as malformed:
-            unreadable.append(str(malformed))
-    return sorted(lines, key=lambda line: (line["posted_at"], line["step"])), unreadable
+        except MalformedRow as error:
+            malformed.append(str(error))
+    return sorted(lines, key=lambda line: (line["posted_at"], line["step"])), malformed
+
+
+def page_of(described: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The template of a described payout, and its values."""
+    facts = {name: value for name, value in described.items() if name not in _APART}
+    return "payout.html", {"payout": described, "facts": facts}
 
 
 def _places(state: State) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 import re
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from settle.commands.in_turn import Answered, in_turn
 from settle.commands.options import AsJson, Reason, StackName, find
 from settle.exit_codes import CommandFailed, Exit
 from settle.output import console
+from settle.reports.report_command import Force, Show, write
 from settlement.payouts.decision import Verdict
 
 app = typer.Typer(no_args_is_help=True, help="Payouts to bank accounts.")
@@ -146,6 +148,36 @@ def ask(key: Key, stack: StackName = None, as_json: AsJson = False) -> None:
     told = deciding.ask(find(stack), key)
     payout_output.payout(told, as_json)
     raise typer.Exit(code_of(told))
+
+
+@app.command("report")
+def report(
+    key: Key,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write; by default KEY.html."),
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Leave out the bank account, names of persons and reasons.")
+    ] = False,
+    force: Force = False,
+    show: Show = False,
+    stack: StackName = None,
+) -> None:
+    """Write a page about a payout: one self-contained HTML file, with its rows.
+
+    Prints the file's path. Only --force replaces an existing file.
+
+    Example: settle payout report payout-2026-000101 -o payout.html --redact --stack settlement-prod
+    """
+    from settle import instants
+    from settle.payouts import payout_report
+    from settle.reports.page import file, render
+
+    path = output or Path(f"{key}.html")
+    file.ensure_can_write(path, force)
+    template, values = payout_report.describe(find(stack), key, instants.now(), redact=redact)
+    write(path, render.page(template, None, values["report"]["at"], **values), force, show)
 
 
 @app.command("propose")

@@ -6,18 +6,12 @@ from typing import Any
 from settle.arguments import check_key
 from settle.payouts import listing
 from settle.payouts.listing import Listed
-from settle.payouts.payout import describe
+from settle.payouts.payout import describe, page_of
 from settle.settlements import aside
 from settle.stack import Stack
 
 LINES_MAX = 500
 """Of each list."""
-
-_APART = (
-    *("key", "status", "account", "amount", "currency", "next"),
-    *("case", "decided", "entries", "unreadable"),
-)
-"""Not among the plain facts."""
 
 
 def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -37,9 +31,7 @@ def _readable(found: Listed) -> dict[str, Any]:
 
 def payout(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Raises CommandFailed, MalformedRow."""
-    told = describe(stack, check_key(given["key"]))
-    facts = {name: value for name, value in told.items() if name not in _APART}
-    return "payout.html", {"payout": told, "facts": facts}
+    return page_of(describe(stack, check_key(given["key"])))
 
 
 NAME = "Payouts"

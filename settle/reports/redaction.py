@@ -1,4 +1,4 @@
-"""A settlement's rows without personal data, for a report that leaves the company.
+"""Rows without personal data, for a report that leaves the company.
 
 It works by lists of allowed attributes, so a new attribute stays hidden.
 """
@@ -36,22 +36,22 @@ SHOWN = frozenset(
         *("proposal_number", "part", "proposed_at", "valid_until", "withdrawn_at", "needed", "approvals"),
     }
 )
-"""Attributes without a person, a reason or a name from the provider."""
+"""Attributes of a settlement without a person, a reason or a name from the provider."""
 
 PERSONS = frozenset({"by", "proposed_by", "approved_by", "withdrawn_by"})
 """Attributes with ARNs, separated by spaces. Only the ARNs' account and role are shown."""
 
 
-def redacted(row: Row) -> Row:
-    return {name: _value(name, value) for name, value in row.items()}
+def redacted(row: Row, shown: frozenset[str] = SHOWN) -> Row:
+    return {name: _value(name, value, shown) for name, value in row.items()}
 
 
-def _value(name: str, value: Any) -> Any:
+def _value(name: str, value: Any, shown: frozenset[str]) -> Any:
     if name in PERSONS and isinstance(value, str):
         return " ".join(map(_person, value.split(" ")))
-    if name not in SHOWN:
+    if name not in shown:
         return {"members": LEFT_OUT} if isinstance(value, dict) else LEFT_OUT
-    return redacted(value) if isinstance(value, dict) else value
+    return redacted(value, shown) if isinstance(value, dict) else value
 
 
 def _person(arn: str) -> str:

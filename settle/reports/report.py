@@ -1,12 +1,9 @@
-import hashlib
-import json
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.orders import proposal
-from settle.reports import path, timeline
+from settle.reports import path, rows, timeline
 from settle.reports.redaction import LEFT_OUT, redacted
 from settle.settlements import executions, settlement
 from settle.stack import Stack
@@ -17,9 +14,6 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 from settlement.core.policy import outcome
 from settlement.proof import journal
-
-LOOKS_MAX = 5
-"""Maximum reads of a settlement that changes while it is read."""
 
 _ORDER = ("by", "approved_by", "break_glass", "reason", "request_id", "source_ip")
 
@@ -33,7 +27,7 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
     entries = settlement.merged(stack, row, read)
     original = SettlementState.from_row(row)
     proposals = proposal.open_in(stack, original, proposed)
-    digest = _digest([row, *read.entries, *read.evidence, *([proposed] if proposed else [])])
+    about = rows.about(stack, timestamp(at), _rows(row, read, proposed), redact=redact)
     if redact:
         row, entries = redacted(row), list(map(redacted, entries))
         read = journal.Journal(list(map(redacted, read.entries)), list(map(redacted, read.evidence)))
@@ -44,12 +38,7 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
     result = outcome.of_state(state, stack.config, replayed=False)
     evidence = sorted(read.evidence, key=lambda one: str(one["posted_at"]))
     return {
-        "at": timestamp(at),
-        "stack": stack.name,
-        "table": stack.outputs["TableName"],
-        "version": version("settlement-saga"),
-        "digest": digest,
-        "redacted": redact,
+        **about,
         "outcome": result,
         "names": {name: row[name] for name in ("payer_name", "payee_name") if name in row},
         "reversed_for": state.reversed_for,
@@ -66,32 +55,27 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
         "proposal": proposals.get("proposal"),
         "retry": settlement.advice(result, lines),
         "next": _next(stack, state),
-        "rows": _rows(row, read, proposed),
+        "rows": rows.folded(_rows(row, read, proposed)),
     }
 
 
 def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
-    """Read a settlement's rows between two equal reads of its own row. Raises CommandFailed.
+    """Read a settlement's rows. Raises CommandFailed."""
 
-    With one read, a step might show without its entry.
-    """
-    row = stack.store.read(keys.settlement(key))
-    for _ in range(LOOKS_MAX):
+    def read(row: Row | None) -> tuple[Row, journal.Journal, Row | None]:
         if row is None:
             raise settlement.unclaimed(stack, key)
         SettlementState.from_row(row)
-        read, proposed = journal.read(stack.store, row), stack.store.read(keys.proposal(key))
-        again = stack.store.read(keys.settlement(key))
-        if again == row:
-            return row, read, proposed
-        row = again
+        return row, journal.read(stack.store, row), stack.store.read(keys.proposal(key))
+
+    if found := rows.steady(stack, keys.settlement(key), read):
+        return found
     wait = stack.command("wait", key)
     raise CommandFailed(Exit.CONFLICT, f"{key}: changes while it is read; `{wait}`, or try again")
 
 
-def _digest(found: list[Row]) -> str:
-    texts = sorted(json.dumps(row, sort_keys=True, default=sorted) for row in found)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[Row]:
+    return [row, *read.entries, *read.evidence, *([proposed] if proposed else [])]
 
 
 def _entries(stack: Stack, entries: list[Row], lines: list[dict[str, str]]) -> list[dict[str, Any]]:
@@ -124,14 +108,3 @@ def _next(stack: Stack, state: SettlementState) -> str | None:
         state.status
     )
     return verb and stack.command(verb, state.key)
-
-
-def _rows(row: Row, read: journal.Journal, proposed: Row | None) -> list[tuple[str, list[str]]]:
-    found = [row, *read.entries, *read.evidence, *([proposed] if proposed else [])]
-    return [
-        (
-            f"{one['pk']} / {one['sk']}",
-            json.dumps(one, indent=2, sort_keys=True, default=sorted, ensure_ascii=False).split("\n"),
-        )
-        for one in found
-    ]

@@ -7,6 +7,9 @@ from settle.arguments import check_key
 from settle.commands.options import StackName, find
 from settle.exit_codes import CommandFailed, Exit
 
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Show = Annotated[bool, typer.Option("--open", help="Also show the page in the browser.")]
+
 
 def report(
     key: Annotated[str | None, typer.Argument(help="The settlement's idempotency key.")] = None,
@@ -32,8 +35,8 @@ def report(
     redact: Annotated[
         bool, typer.Option("--redact", help="Leave out names of persons, reasons and references.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    show: Annotated[bool, typer.Option("--open", help="Also show the page in the browser.")] = False,
+    force: Force = False,
+    show: Show = False,
     stack: StackName = None,
 ) -> None:
     """Write a page about a settlement, the queue or a day: one self-contained HTML file.
@@ -49,7 +52,6 @@ def report(
         raise CommandFailed(Exit.USAGE, "report: --redact is for a settlement; other pages are for the house")
 
     from settle import instants
-    from settle.output.console import print_line
     from settle.reports import day as days
     from settle.reports.page import file, render
 
@@ -69,6 +71,14 @@ def report(
         from settle.reports import report as on_record
 
         page = render.settlement(on_record.describe(target, key, at, redact=redact))
+    write(path, page, force, show)
+
+
+def write(path: Path, page: str, force: bool, show: bool) -> None:
+    """Write a page, and print its path. Raises CommandFailed."""
+    from settle.output.console import print_line
+    from settle.reports.page import file
+
     file.write(path, page, force)
     print_line(str(path))
     if show:

@@ -22,6 +22,7 @@ from settlement.core.model.errors import (
 from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
+from settlement.core.telemetry import count
 from settlement.payouts import decision, hints, lines, moves, policy, writes
 from settlement.payouts.decision import Verdict
 from settlement.payouts.destination import paid_to
@@ -349,12 +350,14 @@ class Follower:
         now = self.now()
         after = moves.after(state, step, now, trouble=trouble, **noted)
         try:
-            self._commit(writes.move(state, after, step, now, line=line))
+            is_ours = self._commit(writes.move(state, after, step, now, line=line))
         except _NOT_TAKEN:
             if step is not Move.RETURN:
                 raise
             after = moves.after(state, step, now, trouble=SUSPENSE, in_suspense=1, **noted)
-            self._commit(writes.move(state, after, step, now, to_suspense=True, line=line))
+            is_ours = self._commit(writes.move(state, after, step, now, to_suspense=True, line=line))
+        if is_ours and step is Move.RETURN:
+            count("PayoutReturned")
         return after
 
     def _defer(self, state: State, **noted: Any) -> State:
@@ -365,11 +368,13 @@ class Follower:
             self._commit(writes.note(state, after, what))
         return after
 
-    def _commit(self, changes: tuple[Write, ...]) -> None:
+    def _commit(self, changes: tuple[Write, ...]) -> bool:
+        """Return False after another caller's equal write."""
         try:
             self.store.transact(changes)
         except AlreadyApplied:
-            return
+            return False
+        return True
 
     def _said(self, word: Word, reason: str = "") -> dict[str, Any]:
         return {"said": word, "said_at": timestamp(self.now()), "detail": reason or None}

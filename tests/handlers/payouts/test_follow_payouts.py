@@ -244,6 +244,41 @@ def test_a_run_publishes_payouts_in_doubt_for_an_hour(desk: Desk) -> None:
         assert desk.calls.counted()["PayoutUnknown"] == unknown
 
 
+@pytest.mark.parametrize(
+    "frozen", [{}, {"frozen_at": "2026-11-20T12:00:00.000Z"}], ids=["account", "suspense"]
+)
+def test_each_returned_payout_is_counted_once(desk: Desk, frozen: dict[str, Any]) -> None:
+    desk.reserve()
+    desk.look()
+    account = desk.calls.ledger.row(keys.account("alice"))
+    assert account
+    desk.calls.ledger.put(account | frozen)
+    desk.bank.found = Found(Word.RETURNED)
+    desk.calls.counted()
+
+    for minutes in (1, 10, 20):
+        desk.calls.later(minutes=minutes)
+        desk.look()
+
+    assert desk.state().status is Status.RETURNED
+    assert desk.calls.counted()["PayoutReturned"] == 1
+
+
+def test_a_return_that_two_looks_book_is_counted_once(desk: Desk) -> None:
+    desk.reserve()
+    desk.look()
+    desk.bank.found = Found(Word.RETURNED)
+    desk.calls.later(minutes=1)
+    desk.look()
+    desk.calls.later(minutes=10)
+    desk.calls.counted()
+    desk.calls.meanwhile(_dependencies.store, "transact", lambda: desk.calls.functions.answers({"key": KEY}))
+
+    assert desk.look()["status"] == "RETURNED"
+
+    assert desk.calls.counted()["PayoutReturned"] == 1
+
+
 def test_a_run_publishes_an_open_circuit(desk: Desk) -> None:
     desk.calls.ledger.put({**keys.circuit("bank"), "version": 1, "state": Circuit.HALF_OPEN.value})
 
