@@ -55,7 +55,6 @@ def wrong_password(no_permission: str) -> str:
 
 
 def refused(ended: tuple[int, str, str], code: Exit, *texts: str) -> None:
-    """Check that a command ended with one line for a person."""
     assert ended[0] == code, ended
     assert ended[1] == ""
     assert ended[2].startswith("settle: ")

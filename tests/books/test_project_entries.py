@@ -73,7 +73,6 @@ class Stage:
         return {name: value[0] if isinstance(value, list) else value for name, value in told.items()}
 
     def begin_anew(self) -> None:
-        """Replace the environment, as after a death."""
         project_entries._progress = Progress()
         self.client.time_out()
 

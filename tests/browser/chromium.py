@@ -45,7 +45,6 @@ _COMMANDS = ("chromium", "chromium-browser")
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Yield the system's Chromium; skip the test if missing."""
     path = next((found for name in _COMMANDS if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("chromium is not installed: `apt-get install chromium`, as .ci/run does")
@@ -97,7 +96,6 @@ class Looking:
         self.page.set_viewport_size({"width": width, "height": 800})
 
     def tab_to(self, name: str) -> None:
-        """Press Tab until this element has the focus."""
         seen = []
         for _ in range(TABS_MAX):
             self.page.keyboard.press("Tab")

@@ -75,7 +75,6 @@ def wait_for(holds: Callable[[], object]) -> None:
 
 
 def waiting(orders: psycopg.Connection[Any]) -> int:
-    """Return the number of transactions waiting for a lock."""
     asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     return len(orders.execute(asked).fetchall())
 
@@ -96,7 +95,6 @@ def locked(database: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def reader(database: str, queue: Queue) -> Iterator["subprocess.Popen[str]"]:
-    """Run the example like a service; end it by SIGKILL."""
     variables = {
         "AWS_ENDPOINT_URL": queue.endpoint_url,
         "ORDERS_DATABASE": database,

@@ -97,7 +97,6 @@ class Embedded:
         return finished
 
     def told(self, *arguments: str, stdin: str = "", code: int = 0) -> dict[str, Any]:
-        """Run a command, check its exit code, and return its JSON."""
         finished = self.settle(*arguments, "--json", stdin=stdin)
         assert finished.returncode == code, finished
         found: dict[str, Any] = json.loads(finished.stdout)
@@ -232,7 +231,6 @@ class Embedded:
                 iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(policy))
 
     def schedule(self, *, enabled: bool) -> None:
-        """Turn RecoverStalled's schedules on or off."""
         scheduler = self.stack.client("scheduler")
         names = ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
         for listed in scheduler.list_schedules()["Schedules"]:
@@ -269,7 +267,6 @@ class Embedded:
         return True
 
     def recover_due(self) -> None:
-        """Run RecoverStalled on all partitions, like its schedules."""
         for partition in (keys.LIMBO, *map(keys.in_flight_partition, range(keys.IN_FLIGHT_SHARDS))):
             answer = self._lambda.invoke(
                 FunctionName=self.functions["RecoverStalled"], Payload=json.dumps({"partition": partition})
@@ -402,7 +399,6 @@ def embedded_aws() -> Iterator[Embedded]:
 
 
 def check_events(embedded: Embedded) -> None:
-    """Check each event's contract; if there are settlements, some event must arrive."""
     told = stack.embedded(embedded.running())
     heard = listener.check(told)
     if not heard and any(map(keys.is_settlement, embedded.rows())):

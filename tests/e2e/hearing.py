@@ -59,7 +59,6 @@ class Heard:
 
 @contextmanager
 def hearing(embedded: Embedded) -> Iterator[Heard]:
-    """Hear all events of the outcome bus in this block."""
     sqs, events = embedded.stack.client("sqs"), embedded.stack.client("events")
     name, bus = new_key("heard"), embedded.stack.outputs["OutcomeBusName"]
     url = sqs.create_queue(QueueName=name)["QueueUrl"]

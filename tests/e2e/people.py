@@ -49,7 +49,6 @@ def routes(embedded: Embedded, *decisions: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def person(embedded: Embedded, statements: Sequence[dict[str, Any]], name: str = "olga") -> Iterator[Person]:
-    """Yield a person in a role session with exactly these statements."""
     policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
     iam = embedded.stack.client("iam")
     with _role(embedded) as (role, arn):

@@ -64,7 +64,6 @@ class Payment:
 
 
 def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
-    """Return a payment that triggers this provider behaviour, or the default one."""
     payer = new_account(embedded, f"kyc-{behaviour}{name}" if behaviour else f"alice{name}", "100.00")
     payee = new_account(embedded, f"bob{name}")
     request = {"key": new_key("kyc"), "payer": payer, "payee": payee, "amount": "48.20", "currency": "EUR"}
@@ -72,7 +71,6 @@ def payment(embedded: Embedded, behaviour: str = "", name: str = "") -> Payment:
 
 
 def in_review(embedded: Embedded, name: str = "") -> Payment:
-    """Start a payment that stays in review."""
     one = payment(embedded, "review", name)
     assert one.start()["status"] == "PROCESSING"
     return one

@@ -67,7 +67,6 @@ def broken(embedded: Embedded) -> Iterator[None]:
 
 
 def reversed_by_order(embedded: Embedded, key: str) -> str:
-    """Order a settled payment's reversal without waiting."""
     order = {"key": key, "reason": REASON, "expected_status": state_of(embedded.stack, key).status}
     assert embedded.stack.door.send("reverse", order).status == 200
     return key

@@ -62,7 +62,6 @@ FEES = {
 
 
 def named(value: Any, run: str) -> Any:
-    """Replace `{run}` in an expectation by the run's suffix."""
     if isinstance(value, str):
         return value.replace("{run}", run)
     return tuple(named(member, run) for member in value) if isinstance(value, tuple) else value

@@ -41,7 +41,6 @@ ACTIONS = ("get_item", "put_item", "update_item", "delete_item", "query", "scan"
 
 @pytest.fixture(scope="module", params=GRANTED)
 def role(embedded: Embedded, request: pytest.FixtureRequest) -> tuple[str, Any]:
-    """A function, and a DynamoDB client with its role."""
     return request.param, acting_as(embedded, request.param, "dynamodb")
 
 
@@ -60,7 +59,6 @@ def acting_as(embedded: Embedded, function: str, service: str) -> Any:
 
 
 def outcome_of(call: Callable[..., Any], **parameters: Any) -> str:
-    """Return the error code of a call, or "done"."""
     try:
         call(**parameters)
     except ClientError as error:

@@ -24,7 +24,6 @@ Raced = tuple[Embedded, list[dict[str, object]]]
 
 @pytest.fixture(scope="module")
 def raced() -> Iterator[Raced]:
-    """A home with two concurrent `up` commands, and their answers."""
     with embedded_aws() as embedded:
         yield embedded, at_once([embedded.up, embedded.up])
 

@@ -105,7 +105,6 @@ class Storm:
         self.executions[key] = self.embedded.run("SettlementStandardArn", self.requests[key], new_key(key))
 
     def is_driven(self, key: str) -> bool:
-        """Return whether the last execution started for a key still runs."""
         described = self.embedded.step_functions.describe_execution(executionArn=self.executions[key])
         return bool(described["status"] == "RUNNING")
 
@@ -136,7 +135,6 @@ class Storm:
                     self.keep_in_flight()
 
     def keep_in_flight(self) -> None:
-        """Start more if most of the last ones have ended."""
         if sum(map(self.is_driven, list(self.requests)[-PORTION:])) < PORTION / 2:
             self.ask(PORTION)
 
@@ -144,7 +142,6 @@ class Storm:
         return any(row["status"] in IN_FLIGHT for row in self.rows().values())
 
     def unspent(self) -> set[str]:
-        """Return the settlements whose payer still has all the money."""
         balances = {row["pk"]: row["available"] for row in self.embedded.rows() if row["sk"] == "BALANCE"}
         payers = {key: keys.account(request["payer"])["pk"] for key, request in self.requests.items()}
         assert {balances[payer] for payer in payers.values()} <= {0, 100}
@@ -217,7 +214,6 @@ def end(row: Row) -> tuple[str, tuple[str, str] | None]:
 
 @contextmanager
 def stopped_and_started(embedded: Embedded) -> Iterator[psutil.Process]:
-    """Restart the embedded AWS with all functions from its saved state."""
     process = psutil.Process(embedded.running().pid)
     command, environment, folder = process.cmdline(), process.environ(), process.cwd()
     at_work = functions(process)

@@ -237,7 +237,6 @@ def check_no_float(event: Any) -> None:
 
 
 def check_conserved(before: Rows, after: Rows) -> None:
-    """Check that money is conserved, without negative balances or excessive fees."""
     keys = [key for key in {**before, **after} if before.get(key) is not after.get(key)]
     if keys:
         was, is_now = ({key: rows[key] for key in keys if key in rows} for rows in (before, after))

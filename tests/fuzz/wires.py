@@ -48,7 +48,6 @@ def request(choices: Choices) -> dict[str, Any]:
 
 
 def callback(choices: Choices) -> dict[str, Any]:
-    """Draw a check's callback, mostly for the right check."""
     path = "/delivered" if choices.below(8) else ("", "/limits", "/" * 500, "/delivered/é")[choices.below(4)]
     return {**_signed("check_decided", choices), "rawPath": path}
 
@@ -106,7 +105,6 @@ def post(choices: Choices) -> dict[str, Any]:
 
 
 def cancel(choices: Choices) -> dict[str, Any]:
-    """Draw a cancellation; half address an existing settlement."""
     event = posting.cancel(message("cancel_settlement", choices))
     match choices.below(8):
         case 3:

@@ -57,7 +57,6 @@ class Calls(AllFunctions):
     counted: Counted
 
     def run(self, *states: str, settlement: Any = WIRE, execution: str = "execution-1") -> Any:
-        """Call these functions in turn; return the last one's answer."""
         answer = None
         for state in states:
             answer = self(state, settlement, execution=execution, claimed_at=CLAIMED_AT)

@@ -33,7 +33,6 @@ def optional_keys(change_config: Callable[..., None]) -> None:
 
 
 def is_refused(call: Callable[[], object]) -> bool:
-    """Return whether another claim prevents this execution from running."""
     try:
         call()
     except AlreadyClaimed:

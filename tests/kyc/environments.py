@@ -110,7 +110,6 @@ class Environment:
 
     @property
     def calls(self) -> int:
-        """Return the number of calls that reached the provider."""
         return len(self.provider.asked)
 
 

@@ -18,7 +18,6 @@ RECOVERY = THRESHOLDS.recovery_seconds
 
 
 def check(environment: Environment, *, is_healthy: bool) -> int:
-    """Check the provider's health in an environment; return the number of requests."""
     asked: list[bool] = []
 
     def ask() -> bool:

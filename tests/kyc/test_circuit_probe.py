@@ -19,7 +19,6 @@ class Frozen(Exception):
 
 @pytest.fixture(params=["opened it", "is new"])
 def prober(request: pytest.FixtureRequest, shared: Shared) -> Environment:
-    """The environment that opened the circuit, or a new one."""
     opener = shared.opened()
     chosen = opener if request.param == "opened it" else shared.environment()
     chosen.announced.clear()

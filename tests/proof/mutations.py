@@ -109,7 +109,6 @@ def singles(rows: Rows) -> Iterator[Mutation]:
 
 
 def _with(item: Item, name: str, value: Any) -> Item:
-    """Return a row with an attribute replaced, or removed for None."""
     left = {other: item[other] for other in item if other != name}
     return left | ({name: value} if value is not None else {})
 

@@ -69,7 +69,6 @@ def test_only_signatures_reveal_a_complete_set_of_forged_rows(
 
 
 def covers(mutation: Mutation) -> bool:
-    """Return whether the mutation changes a row's signed content."""
     for (pk, _), item in mutation.rows.items():
         kind = pk.partition("#")[0] + "#"
         if item is None or kind not in SIGNED:

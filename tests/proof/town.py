@@ -100,7 +100,6 @@ class Town:
         )
 
     def rows(self) -> dict[Key, dict[str, Any]]:
-        """Return a copy of the table's rows, in DynamoDB's format."""
         return {key: dict(item) for key, item in self.table.items.items()}
 
     def row(self, key: Row) -> Row:
@@ -293,13 +292,11 @@ class Payment:
         self.town.put(left | {NAMES_ERASED: timestamp(self.tick())})
 
     def take_over(self, seconds: float) -> None:
-        """Let recovery look after this time."""
         takeover = recovery.take_over(self.state(), self.tick(seconds), CONFIG, NONCE)
         assert takeover
         self.store.update(takeover.write)
 
     def take_over_when_due(self) -> None:
-        """Let recovery look when due."""
         due = datetime.fromisoformat(self.state().listed_at or "")
         self.take_over((due - self.town.now).total_seconds())
 

@@ -47,7 +47,6 @@ def raising(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
 
 @contextmanager
 def failing(code: Exit, match: str) -> Iterator[None]:
-    """The command fails, with this exit code and message."""
     with pytest.raises(CommandFailed, match=match) as failed:
         yield
     assert failed.value.code is code
@@ -81,7 +80,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fake_cdk(project: Path, script: str) -> None:
-    """Put a shell script in place of the project's CDK."""
     cdk = project / "node_modules/.bin/cdk"
     cdk.parent.mkdir(parents=True)
     cdk.write_text(f"#!/bin/sh\n{script}\n")

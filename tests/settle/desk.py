@@ -141,7 +141,6 @@ class Desk:
         return [order for _, _, order in self.machines.started]
 
     def refuse(self, operation: str, code: str) -> None:
-        """Make Step Functions refuse an operation with this error code."""
         self.machines.failing[operation] = client_error(operation, code)
 
     def open(self) -> "Desk":

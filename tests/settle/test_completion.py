@@ -28,7 +28,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def completed(line: str, shell: str = "bash") -> str:
-    """Return a shell's completions for the last word of a line."""
     asking = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_TYPER_COMPLETE_ARGS": line}
     environment = {"_SETTLE_COMPLETE": f"complete_{shell}", **asking}
     ended = CliRunner().invoke(cli.app, [], prog_name="settle", env=environment)

@@ -39,7 +39,6 @@ FORWARD = [
 
 
 def timeline(desk: Desk) -> list[tuple[str, str, str, str]]:
-    """Return each entry's step, movement, amount and later escrow."""
     entries = settlement.describe(desk.stack, KEY)["entries"]
     return [(line["step"], line["moved"], line["amount"], line["escrow"]) for line in entries]
 

@@ -55,7 +55,6 @@ class Machines:
         return self.end
 
     def settlement(self, key: str) -> SettlementState | None:
-        """Return the state of this one settlement."""
         assert key == KEY
         return SettlementState.from_row(self.row) if self.row else None
 

@@ -54,7 +54,6 @@ class Visitor:
         return self.client.post(path, data=fields, headers={"origin": ORIGIN} | (headers or {}))
 
     def submit(self, page: str, action: str, **typed: str) -> httpx.Response:
-        """Fill in and send the page's form for `action`."""
         form = page.partition(f'action="{action}"')[2].partition("</form>")[0]
         assert form, page
         return self.send(action, **{**dict(_HIDDEN.findall(form)), **typed})

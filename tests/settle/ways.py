@@ -159,7 +159,6 @@ def decided(step: str, *decisions: Decision) -> Way:
 
 
 def expired(desk: Desk) -> None:
-    """Let recovery find the settlement past its deadline."""
     start(desk, until="ReleaseFunds").abort()
     desk.alter(deadline_at="2026-11-20T12:00:01.000Z", gsi1sk="2026-11-20T12:00:01.000Z")
     recovery.recover(desk.stack, KEY)

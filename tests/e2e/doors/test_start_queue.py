@@ -20,7 +20,6 @@ HIDDEN_SECONDS = 30
 
 @contextmanager
 def silent_sqs(embedded: Embedded) -> Iterator[None]:
-    """Send the function's SQS calls to a server that never answers."""
     ours = embedded.stack.client("sqs").meta.endpoint_url
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

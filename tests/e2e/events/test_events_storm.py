@@ -43,7 +43,6 @@ def embedded() -> Iterator[Embedded]:
 
 
 def pay(embedded: Embedded, payer: str, payee: str) -> str:
-    """Make a payment of 1.00 EUR with any end; return its key."""
     key = new_key("storm")
     request = {"key": key, "payer": payer, "payee": payee, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -51,7 +50,6 @@ def pay(embedded: Embedded, payer: str, payee: str) -> str:
 
 
 def reverse(embedded: Embedded, key: str) -> None:
-    """Order the reversal of a settled payment; some end in LIMBO."""
     with suppress(CommandFailed):
         reversal.reverse(embedded.stack, key, "the goods came back")
 
@@ -84,7 +82,6 @@ def test_each_change_is_heard_after_the_event_publisher_recovers(embedded: Embed
     over = Event()
 
     def one(number: int) -> str:
-        """Pay; every seventh payment cannot be released, every fifth is reversed."""
         payer = rich[number % AT_ONCE]
         key = pay(embedded, payer, full if number % 7 == 6 else payees[number % AT_ONCE])
         if number % 5 == 4:

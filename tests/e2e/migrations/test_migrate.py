@@ -43,7 +43,6 @@ class Town:
 
 
 def deployed(embedded: Embedded, folder: Path, row_layout: int) -> None:
-    """Deploy with a layout and the migration's role, and record the outputs."""
     deploy(embedded, folder, row_layout=row_layout, migration=NAME)
     (stack,) = embedded.stack.client("cloudformation").describe_stacks(StackName=embedded.stack.name)[
         "Stacks"
@@ -84,7 +83,6 @@ def end_its_lease(embedded: Embedded) -> None:
 
 @contextmanager
 def parts_coming(town: Town) -> Iterator[None]:
-    """Reverse further parts of some payments during this block."""
     failed: list[BaseException] = []
 
     def reverse() -> None:

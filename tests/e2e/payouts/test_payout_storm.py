@@ -84,7 +84,6 @@ class Storm:
 
     @cached_property
     def behaviours(self) -> dict[str, Behaviour]:
-        """By the payout's key."""
         return {new_key(f"payout-{number:04}"): one for number, one in enumerate(islice(cycle(MIX), PAYOUTS))}
 
     @cached_property
@@ -163,7 +162,6 @@ class Storm:
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Kill functions, and stall the bank, until there were enough of both."""
         ended = Event()
         with ExitStack() as stack:
             for cause in (self.kill, self.stall):
@@ -222,7 +220,6 @@ class Storm:
             self.answered.append(key)
 
     def read_statement(self) -> None:
-        """Let the stage read the bank's next statement, and book its lines."""
         url = f"{self.bank_url}/control/statement?currency=EUR"
         body = urllib3.request("GET", url).data
         bucket = self.embedded.stack.outputs["StatementsBucket"]
@@ -245,12 +242,10 @@ class Storm:
     # What is on record
 
     def rows(self) -> dict[str, Row]:
-        """The rows of the payouts by key."""
         found = (row for row in self.embedded.rows() if row["sk"] == keys.payout("")["sk"])
         return {keys.subject(row)[1]: row for row in found if row["pk"].startswith("PAYOUT#")}
 
     def entries(self) -> dict[str, Counter[str]]:
-        """The number of each payout's entries, by key and step."""
         found: dict[str, Counter[str]] = {key: Counter() for key in self.requests}
         for row in self.embedded.rows():
             if str(row.get("step", "")).startswith("payout-"):

@@ -52,7 +52,6 @@ class Stream:
 
     @property
     def taken(self) -> list[str]:
-        """The numbers of the events that the bus took."""
         return [event["sequence"] for event in self.bus.taken]
 
     @property
@@ -74,7 +73,6 @@ def stream(calls: Calls, bus: Bus) -> Stream:
 
 @pytest.fixture
 def ordered(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    """The same on a stage with the ordered topic."""
     monkeypatch.setattr(_ordered_topic, "_client", stream.topic)
     monkeypatch.setenv("ORDERED_TOPIC", "arn:aws:sns:eu-west-1:123456789012:ordered.fifo")
     return stream

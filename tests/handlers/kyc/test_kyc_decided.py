@@ -35,7 +35,6 @@ SECOND = replace(signed, id="evt_2")
 
 
 def refused(calls: Calls, event: Any, status: int, error: str, message: str) -> None:
-    """Check that the call gets this refusal and writes nothing."""
     with calls.writes_nothing():
         answered, content = calls.decided(event)
     assert (answered, content["error"]) == (status, error)

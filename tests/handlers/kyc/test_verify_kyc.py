@@ -43,8 +43,6 @@ UNTIL = ("deadline_at", "in_flight_since", "gsi1sk")
 
 
 def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object]) -> None:
-    """Call `meanwhile` once during the provider's call."""
-
     def once() -> None:
         provider.meanwhile = lambda: None
         meanwhile()
@@ -55,7 +53,6 @@ def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object])
 
 
 def outcome(calls: Calls) -> str:
-    """Return VerifyKyc's outcome: approved, or the error's name."""
     try:
         assert calls("VerifyKyc") is None, "the verdict stays in the evidence"
     except (KycRejected, InReview) as error:

@@ -94,7 +94,6 @@ class Desk:
 
     @property
     def row(self) -> Row:
-        """The proposal's row."""
         found = self.calls.ledger.row(keys.proposal(KEY))
         assert found is not None
         return found
@@ -104,7 +103,6 @@ class Desk:
         self.calls.ledger.put(self.row | attributes)
 
     def evidence(self, step: str | None = None) -> Row:
-        """The evidence of a move, or of the decision."""
         found = self.calls.ledger.row(keys.evidence(KEY, step or self.evidence_name))
         assert found is not None
         return found
@@ -151,7 +149,6 @@ def desk(request: pytest.FixtureRequest, calls: Calls, pages: PageBus) -> Desk:
 
 @pytest.fixture
 def proposed(desk: Desk) -> Desk:
-    """The decision, proposed by ada."""
     desk.propose()
     return desk
 

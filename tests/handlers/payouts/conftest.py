@@ -120,7 +120,6 @@ class Desk:
         return [numbered(number) for number in range(count)]
 
     def moved(self) -> dict[str, int]:
-        """Sums of the payouts' entries, by account."""
         sums = Counter[str]()
         for row in self.calls.ledger.rows():
             if str(row.get("step")).startswith("payout-"):
@@ -189,8 +188,6 @@ def desk(empty: Desk) -> Iterator[Desk]:
 
 @pytest.fixture
 def configure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str | None], None]]:
-    """Set the room's settings, or take them away."""
-
     def change(settings: str | None) -> None:
         _payouts.config.cache_clear()
         if settings is None:

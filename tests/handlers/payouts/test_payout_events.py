@@ -26,7 +26,6 @@ Records = list[dict[str, Any]]
 
 
 def lived(desk: Desk, *steps: Callable[[], object]) -> Records:
-    """The records of the payout's row after each step."""
     images: list[Any] = [None]
     for step in steps:
         step()

@@ -101,7 +101,6 @@ def content(answer: Any) -> Any:
 
 
 def error_of(call: Callable[[], Any]) -> str:
-    """The error's name, raised or answered."""
     try:
         return str(call()[1]["error"])
     except MalformedRow:

@@ -195,7 +195,6 @@ class Life:
         self.town.store.transact((decision.approve(self.state(), order, first, BEA, self.now()),))
 
     def decide(self, verdict: str) -> None:
-        """Propose, approve and carry out a verdict."""
         self.approve(verdict)
         self.bank.said = Word.UNKNOWN
         self.follower().look(self.payout.key)

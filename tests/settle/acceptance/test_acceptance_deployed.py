@@ -167,7 +167,6 @@ class Starts:
 
 
 def same_start(monkeypatch: pytest.MonkeyPatch, client: Starts) -> str:
-    """Start a payment twice."""
     monkeypatch.setattr(Run, "account", lambda run, name, deposit=0: name)
     monkeypatch.setattr(Run, "request", lambda run, name, *parties: {"key": f"k-{len(client.started)}"})
     monkeypatch.setattr(Run, "at_rest", lambda run, key: SimpleNamespace(status="SETTLED"))

@@ -22,7 +22,6 @@ def visitor(desk: Desk) -> Visitor:
 
 
 def as_person(desk: Desk, arn: str) -> Visitor:
-    """Return a console of the person with this AWS identity."""
     desk.stack.clients["sts"], desk.door.by = Sts(arn), arn
     return Visitor(desk).enter()
 

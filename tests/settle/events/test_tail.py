@@ -30,7 +30,6 @@ BUS = "under-test-outcomes"
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[stack.Stack]:
-    """An account with an outcome bus."""
     monkeypatch.setattr(tail, "_WAIT_SECONDS", 0)
     monkeypatch.setattr(tail, "_NEW_QUEUE_SECONDS", 0)
     with mock_aws():

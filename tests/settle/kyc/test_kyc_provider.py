@@ -106,7 +106,6 @@ def providers() -> list[psutil.Process]:
 
 
 def asked(running: Running, api_key: str, payee: str = "bob") -> int:
-    """Return the HTTP status of a verification."""
     headers = {"Authorization": f"Bearer {api_key}", "Idempotency-Key": f"{KEY}:verify"}
     answer = urllib3.request(
         "POST", f"{running.kyc_url}/verifications", json=PAYMENT | {"payee": payee}, headers=headers

@@ -367,7 +367,6 @@ def test_verify_finds_unmigrated_and_wrong_rows(town: Town, change: dict[str, in
 
 @pytest.fixture
 def reached(town: Town, monkeypatch: pytest.MonkeyPatch) -> Town:
-    """The command reaches the test's table, as the role."""
     monkeypatch.setattr(reach, "means", lambda stack, migration, units, told: replace(town.means, told=told))
     return town
 

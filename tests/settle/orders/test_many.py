@@ -45,7 +45,6 @@ def stuck(desk: Desk) -> Desk:
 
 
 def shown(command: Command, *arguments: str) -> dict[str, Any]:
-    """Return a dry run's JSON; it always succeeds."""
     code, out, err = command(*arguments, "--json")
     assert (code, err) == (Exit.FINE, "")
     found: dict[str, Any] = json.loads(out)
@@ -230,7 +229,6 @@ def test_a_refused_case_stops_no_other_but_fails_the_command(
 
 
 def answers(desk: Desk, answer: Answer | BaseException, *keys: str) -> None:
-    """Give this answer or error to the orders on these cases."""
     send = desk.door.send
 
     def door(decision: str, order: dict[str, Any]) -> Answer:

@@ -103,7 +103,6 @@ class SimulatedBank:
 
 
 def read(file: bytes) -> tuple[list[Line], list[Statement]]:
-    """Return a bank file's content, as the project reads it."""
     found = list(camt.read(io.BytesIO(file), {"EUR": 2, "JPY": 0, "KWD": 3}))
     lines = [one for one in found if isinstance(one, Line)]
     return lines, [one for one in found if isinstance(one, Statement)]

@@ -39,7 +39,6 @@ TEMPLATES = sorted((PROJECT / "settle/reports/page/templates").iterdir())
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -50,7 +50,6 @@ def cloudwatch(desk: Desk) -> CloudWatch:
 
 
 def cells(text: str, caption: str) -> Iterator[list[str]]:
-    """Return a table's lines by caption, cell by cell."""
     for table in parsed(text).iter():
         if local(table) == "table" and "".join(table[0].itertext()).startswith(caption):
             for row in table[2]:
@@ -115,7 +114,6 @@ def test_the_bars_count_cases_by_age_and_in_words(desk: Desk) -> None:
 
 
 def cards(text: str) -> dict[str, list[str]]:
-    """Return the figures of the page's cards by their names."""
     return {
         "".join(card[0].itertext()): ["".join(one.itertext()) for one in card[1:]]
         for one in parsed(text).iter()

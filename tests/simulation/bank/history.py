@@ -42,7 +42,6 @@ class History:
 
 
 def right(seed: int) -> History:
-    """Draw books and a bank that agree."""
     history = History(Random(seed))
     draw = history.random
     for number in range(draw.randrange(1, 25)):

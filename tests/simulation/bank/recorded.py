@@ -406,7 +406,6 @@ def _apart(one: str, other: str) -> int:
 
 
 def fault_of(seed: int) -> str | None:
-    """Return the rule that a seed's history breaks, if any."""
     try:
         Recording(seed).run()
     except Violated as broken:

@@ -192,7 +192,6 @@ class SimulatedBank:
         return any(self.now() < min(one.paid_at, one.refused_at) for one in self.payments)
 
     def lines(self) -> list[BookedLine]:
-        """The statement up to now."""
         found = [line for number, one in enumerate(self.payments) for line in self._lines_of(number, one)]
         return [line for line in found if line.at <= self.now()]
 

@@ -470,7 +470,6 @@ class Life:
             self._again = max(self._again, self.clock + pause)
 
     def _shown(self) -> State:
-        """The payout as a person is shown it: its row, read now."""
         state = self.state()
         assert state
         return state

@@ -196,7 +196,6 @@ class Circuits:
             )
 
     def health_check(self) -> Callable[[], bool] | None:
-        """Return the health check, or None."""
         return self._world.people.is_healthy if self._tells_health else None
 
     # The running environment's circuit.

@@ -108,7 +108,6 @@ def is_entry(row: Item | None) -> bool:
 
 
 def key_of(row: Item) -> str:
-    """Return the key of a row's settlement or order."""
     name: str = row["sk"]["S"].rpartition("#")[2]
     return name.partition(":")[0]
 

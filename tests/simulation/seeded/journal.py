@@ -194,7 +194,6 @@ class Journal:
             shard.extendleft(reversed(batch))  # whole, or in other batches
 
     def _call(self, event: dict[str, Any]) -> bool:
-        """Call the function; return whether it succeeded in time."""
         timeout = self.now + timedelta(seconds=CALL_SECONDS_MAX)
         try:
             HANDLERS["SealJournal"](event, Context())

@@ -55,7 +55,6 @@ class JournalReader:
         demand(found == wanted, "a reader gets the whole journal, and no more", sorted(found ^ wanted)[:3])
 
     def _read(self, faults: float) -> bool:
-        """Read the next page; return whether more follow."""
         query = {"limit": str(self._random.choice((1, 2, 100)))}
         if self._cursor:
             query["cursor"] = self._cursor

@@ -223,7 +223,6 @@ class Life:
         return tuple(state for state, _ in groupby(moment.state(key) for moment in self.moments))
 
     def after(self, late: Late, world: Afterlife) -> "Life":
-        """Return the life that results from a late call."""
         moments = [*self.moments[: late.acts + 1], *world.moments]
         return replace(self, moments=moments, begins=late.acts + 1, _asked={})
 
