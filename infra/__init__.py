@@ -3,6 +3,7 @@
 from .checks import Check
 from .config import dev, prod
 from .payouts_config import Debtor, PayoutSettings
+from .payruns import PayRunSettings
 from .saga import SettlementSaga
 
-__all__ = ["Check", "Debtor", "PayoutSettings", "SettlementSaga", "dev", "prod"]
+__all__ = ["Check", "Debtor", "PayRunSettings", "PayoutSettings", "SettlementSaga", "dev", "prod"]

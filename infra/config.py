@@ -23,6 +23,7 @@ from .orders import OrdersSettings
 from .paging import PagingSettings
 from .payouts import PayoutsSettings
 from .payouts_config import PayoutSettings
+from .payruns import PayRunSettings, PayRunsSettings
 from .proof import ProofSettings
 from .retention import RetentionSettings
 from .signing import SigningSettings
@@ -39,6 +40,7 @@ class Settings(
     SigningSettings,
     ProofSettings,
     BooksSettings,
+    PayRunsSettings,
     PayoutsSettings,
     BankSettings,
     RetentionSettings,
@@ -98,6 +100,7 @@ _SIMULATED_ACCOUNTS = ("DE89370400440532013000",)
 
 _LOCAL: Mapping[str, Any] = {
     "statements_every_minutes": 15,
+    "pay_runs": PayRunSettings(),
     "payouts": PayoutSettings(
         name="bank",
         accounts=_SIMULATED_ACCOUNTS,

@@ -52,7 +52,8 @@ class PassedOn:
 class Added:
     """A room's additions.
 
-    `part` serves later rooms. `reads` are policy statements for all people, `tries` for the acceptance.
+    `part` serves later rooms. `reads` are policy statements for all people, `tries` for the acceptance,
+    `lets` for one kind of people.
     """
 
     part: Any = None
@@ -60,6 +61,7 @@ class Added:
     graphs: Graphs = field(default_factory=dict)
     reads: Sequence[dict[str, Any]] = ()
     tries: Sequence[dict[str, Any]] = ()
+    lets: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     passed_on: Sequence[PassedOn] = ()
 
 

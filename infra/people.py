@@ -65,7 +65,7 @@ class People(Construct):
                 description=f"What a person may do with the settlement stack: {kind}",
                 policy_document={
                     "Version": "2012-10-17",
-                    "Statement": by_sid([*reads, *self._orders(orders, routes)]),
+                    "Statement": by_sid([*reads, *self._orders(orders, routes), *_lets(core, kind)]),
                 },
             )
             for kind, routes in people(core.orders).items()
@@ -95,6 +95,10 @@ class People(Construct):
             allow("Outputs", ["cloudformation:DescribeStacks"], [itself]),
             allow("Policies", ["iam:GetPolicy", "iam:GetPolicyVersion"], [policies]),
         ]
+
+
+def _lets(core: Core, kind: str) -> list[dict[str, Any]]:
+    return [one for added in core.added for one in added.lets.get(kind, ())]
 
 
 def _reads_of(ledger: SettlementTable) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from . import (
     orders,
     paging,
     payouts,
+    payruns,
     people,
     proof,
     reading,
@@ -30,7 +31,7 @@ ROOMS: Sequence[Room] = tuple(
     room.ROOM
     for room in (
         *(kyc, doors, orders, reading, merchants, events, paging, journal, proof, books, bank, signing),
-        *(payouts, retention, backup, migration, people, acceptance),
+        *(payouts, payruns, retention, backup, migration, people, acceptance),
     )
 )
 

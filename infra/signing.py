@@ -12,9 +12,9 @@ from constructs import Construct
 from .core import Added, Core, Room
 from .grants import ENTRIES, EVIDENCE, ORDER, SETTLEMENT, Handler
 from .settings import CoreSettings
-from .table import DESTINATION, PAYOUT_CASE
+from .table import DESTINATION, PAYOUT_CASE, PAYRUN_DECISION
 
-SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE})
+SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE, PAYRUN_DECISION})
 """As in `signing/signature.py`."""
 
 _KEYS_MAX = 20

@@ -24,6 +24,7 @@ IMMUTABLE_ATTRIBUTES = (
 """Immutable attributes. IAM lets no update name them, in any kind of row."""
 
 PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
+PAYRUN_DECISION = "PAYRUN_DECISION#*"
 
 BANK_ACCOUNT = ("iban", "holder")
 """Immutable attributes of payouts and destinations."""

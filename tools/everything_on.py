@@ -20,6 +20,7 @@ from infra.delivery import Delivery
 from infra.kyc_config import KycSettings
 from infra.layouts import LAYOUTS
 from infra.payouts_config import PayoutSettings
+from infra.payruns import PayRunSettings
 from infra.settlement_stack import SettlementStack
 
 PROJECT = Path(__file__).parents[1]
@@ -73,6 +74,7 @@ ON: Mapping[str, Any] = {
         payout=dict.fromkeys(("EUR", "JPY", "KWD", "USD"), "5000"),
         day=dict.fromkeys(("EUR", "JPY", "KWD", "USD"), "20000"),
     ),
+    "pay_runs": PayRunSettings(over=dict.fromkeys(_EXPONENTS, "10000")),
     "statement_accounts": r"ACC-(?P<account>[a-z0-9-]+)",
     "retention_days": 800,
     "shortest_retention_days": 400,

@@ -67,6 +67,11 @@ ROOMS: tuple[Room, ...] = (
         orders="handlers.payouts._orders:ORDERS",
         tells={"PAYOUT#": "settlement.payouts.changes:event"},
     ),
+    Room(
+        name="payruns",
+        orders="handlers.payruns._orders:ORDERS",
+        tells={"PAYRUN#": "settlement.payruns.changes:event"},
+    ),
     Room(name="kyc", orders="handlers.kyc._probe:ORDERS"),
     Room(
         name="merchants",

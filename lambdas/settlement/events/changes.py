@@ -69,7 +69,7 @@ SNAPSHOT: Final = "snapshot"
 
 
 def cloud_event(told: Event, *, source: str, time: str) -> dict[str, Any]:
-    """A CloudEvent as in `docs/contracts`: `settlement-event` or `payout-event`."""
+    """A CloudEvent as in `docs/contracts`: `settlement-event`, `payout-event` or `payrun-event`."""
     return {
         "specversion": "1.0",
         "id": told.id,

@@ -17,6 +17,7 @@ _STATUSES: dict[type[SettlementError], int] = {
     errors.ResolutionRefused: 409,
     errors.StepFenced: 409,
     errors.PayoutFenced: 409,
+    errors.PayRunRefused: 409,
     errors.ApprovalNeeded: 409,
     errors.ProposalRefused: 409,
 }

@@ -1,13 +1,13 @@
 """Reserves a payout: its money leaves the customer's account, and waits in transit."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
-from settlement.core.ledger.transaction import AlreadyApplied
+from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model import money
 from settlement.core.model.errors import DestinationRefused, IdempotencyConflict, InvalidRequest
 from settlement.core.model.request import ACCOUNT, KEY, STARTED_BY, unknown_fields
@@ -58,11 +58,12 @@ class Reservations:
     ) -> None:
         self.store, self.limits, self.is_proven, self.now = store, limits, is_proven, now
 
-    def reserve(self, payout: Payout) -> tuple[State, bool]:
+    def reserve(self, payout: Payout, beside: Sequence[Write] = ()) -> tuple[State, bool]:
         """Reserve a payout once. Return its state, and whether it was there before.
 
-        Raises IdempotencyConflict, DestinationRefused, PayoutRefused, InsufficientFunds and other refusals of
-        the account, MalformedRow.
+        `beside`: another room's writes in the same transaction. Raises their refusals, and
+        IdempotencyConflict, DestinationRefused, PayoutRefused, InsufficientFunds and other refusals of the
+        account, MalformedRow.
         """
         now = self.now()
         try:
@@ -72,7 +73,7 @@ class Reservations:
                 return found, True
             raise
         try:
-            self.store.transact(writes.reserve(payout, destination, self.limits, now))
+            self.store.transact((*writes.reserve(payout, destination, self.limits, now), *beside))
         except AlreadyApplied as earlier:
             return State.from_row(earlier.found), True
         return writes.reserved(payout, destination, now), False

@@ -16,9 +16,12 @@ from settlement.journal import lines
 SIGNATURE = "signature"
 """Attribute with the key's number, a colon and the first 96 bits of an HMAC-SHA-256 in base64."""
 
-SIGNED = ("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#", "PAYOUT_CASE#")
+SIGNED = (
+    *("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#", "PAYOUT_CASE#"),
+    "PAYRUN_DECISION#",
+)
 """Partition key prefixes of signed rows. The proof derives the balances from these rows. A destination's rows
-say where payouts go, a case's rows who decided about them.
+say where payouts go, rows of cases and of pay runs who decided about them.
 """
 
 _FIXED: Mapping[str, tuple[str, ...]] = {

@@ -1,3 +1,4 @@
+import hashlib
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +37,9 @@ PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
 
 PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES", "PAYOUT_LINE_FAULTS"
 """Index partitions: open cases, lines to book, and lines that were refused."""
+
+PAYRUNS, PAYRUNS_RUNNING = "PAYRUNS", "PAYRUNS_RUNNING"
+"""Index partitions: running pay runs, and all others."""
 
 MONTH = len("2026-11")
 
@@ -194,6 +198,28 @@ def payout_approved(key: str, case: int, digest: str) -> Row:
 def payout_line(identity: str) -> Row:
     """Key of the row that lists a bank's line for the payouts to book."""
     return {"pk": f"PAYOUT_LINE#{identity}", "sk": "LINE"}
+
+
+def payrun(run: str) -> Row:
+    return {"pk": f"PAYRUN#{run}", "sk": "RUN"}
+
+
+def payrun_proposed(run: str) -> Row:
+    return {"pk": f"PAYRUN_DECISION#{run}", "sk": "PROPOSED"}
+
+
+def payrun_approved(run: str, person: str) -> Row:
+    """A person approves a run once. The name is a digest, as persons choose theirs."""
+    digest = hashlib.sha256(person.encode()).hexdigest()
+    return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"APPROVED#{digest[:32]}"}
+
+
+def payrun_line(run: str, number: int) -> Row:
+    return {"pk": f"PAYRUN_LINE#{run}", "sk": f"{number:06}"}
+
+
+def payruns_index(proposed_at: str, *, is_running: bool) -> Row:
+    return {"gsi1pk": PAYRUNS_RUNNING if is_running else PAYRUNS, "gsi1sk": proposed_at}
 
 
 def event(event_id: str) -> Row:

@@ -245,6 +245,10 @@ class LineRefused(Refusal):
     """A line of the bank's statement contradicts its payout. No money moves until a person has looked."""
 
 
+class PayRunRefused(Refusal):
+    """The order does not fit the pay run: its status, its file or its persons forbid it."""
+
+
 class StoreUnavailable(SettlementError):
     """DynamoDB was unreachable, throttled or in conflict. The write may or may not have happened."""
 

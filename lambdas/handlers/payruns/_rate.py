@@ -1,0 +1,5 @@
+import os
+
+
+def lines_per_second() -> float:
+    return float(os.environ["LINES_PER_SECOND"])

@@ -1,0 +1,1 @@
+"""Pay runs: thousands of payments or payouts of one file, approved by several persons."""
