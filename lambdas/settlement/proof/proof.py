@@ -15,6 +15,7 @@ from settlement.proof import (
     payout_row,
     payout_rows,
     payouts_judged,
+    payrun_rows,
     rows,
     settlement_row,
     spool,
@@ -210,14 +211,6 @@ def _read_event(row: Row, findings: Findings, own: Spool) -> None:
     own.add(rows.event(row))
 
 
-def _read_circuit(row: Row, findings: Findings, own: Spool) -> None:
-    rows.circuit(row)
-
-
-def _read_migration(row: Row, findings: Findings, own: Spool) -> None:
-    rows.migration(row)
-
-
 def _read_order(row: Row, findings: Findings, own: Spool) -> str | None:
     facts = rows.order(row)
     own.add(facts)
@@ -242,10 +235,6 @@ def _read_match(row: Row, findings: Findings, own: Spool) -> str:
     return facts.currency
 
 
-def _read_bank_order(row: Row, findings: Findings, own: Spool) -> None:
-    rows.bank_order(row)
-
-
 def _read_bank_file(row: Row, findings: Findings, own: Spool) -> str | None:
     return rows.bank_file(row)
 
@@ -263,6 +252,15 @@ def _reads(kind: Callable[[Row], Facts]) -> Read:
 
     def read(row: Row, findings: Findings, own: Spool) -> None:
         own.add(kind(row))
+
+    return read
+
+
+def _checks(check: Callable[[Row], None]) -> Read:
+    """A reader of rows without money, of which nothing is compared with other rows."""
+
+    def read(row: Row, findings: Findings, own: Spool) -> None:
+        check(row)
 
     return read
 
@@ -360,17 +358,20 @@ _READERS: dict[str, Read] = {
     "WAITING": _read_waiting,
     "PROPOSAL": _read_proposal,
     "KYC_EVENT": _read_event,
-    "CIRCUIT": _read_circuit,
-    "MIGRATION": _read_migration,
+    "CIRCUIT": _checks(rows.circuit),
+    "MIGRATION": _checks(rows.migration),
     "ORDER": _read_order,
     "BANK_LINE": _read_bank_line,
     "BANKED": _read_match,
     "BANK_FILE": _read_bank_file,
-    "BANK_ORDER": _read_bank_order,
+    "BANK_ORDER": _checks(rows.bank_order),
     "PAYOUT": _read_payout,
     "PAYOUT_REFERENCE": _reads(payout_rows.reference),
     "PAYOUT_DAY": _reads(payout_rows.day),
     "PAYOUT_CASE": _reads(payout_rows.case),
     "PAYOUT_LINE": _reads(payout_rows.listed_line),
     "DESTINATION": _reads(payout_rows.destination),
+    "PAYRUN": _checks(payrun_rows.run),
+    "PAYRUN_DECISION": _checks(payrun_rows.decision),
+    "PAYRUN_LINE": _checks(payrun_rows.line),
 }
