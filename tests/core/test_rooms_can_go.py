@@ -67,7 +67,7 @@ OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need 
 
 def test_the_listed_rooms_are_optional() -> None:
     assert [room for room in rooms.OPTIONAL if is_there(room)] == OPTIONAL
-    assert OF_FUNCTIONS == ["checks", "paging", "payouts", "proof"]
+    assert OF_FUNCTIONS == ["checks", "paging", "payruns", "proof"]
 
 
 def test_the_extension_files_of_a_room_are_found_by_name() -> None:
@@ -88,6 +88,7 @@ def test_the_extension_files_of_a_room_are_found_by_name() -> None:
         *there("merchants", "proof/merchants/shapes.py", "unit/merchants/vectors.py"),
         *("infra/bank/scenes.py", "unit/bank/vectors.py"),
         *there("payouts", *(f"infra/payouts/{part}.py" for part in ("routes", "scenes", "writes"))),
+        *there("payruns", "infra/payruns/scenes.py", "infra/payruns/writes.py", "unit/payruns/vectors.py"),
         *there("payouts", "proof/payouts/shapes.py", "store/payouts/costs.py", "unit/payouts/vectors.py"),
     }
 

@@ -32,7 +32,6 @@ LEFT_OUT = (
 
 
 def copy_without(room: str, folder: Path) -> None:
-    """Copy the app to a new folder, without a room."""
     shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
     if (PROJECT / "node_modules").is_dir():  # tests find programs there
         (folder / "node_modules").symlink_to(PROJECT / "node_modules")

@@ -9,7 +9,7 @@ from settlement.core import telemetry
 from settlement.core.model import errors
 from settlement.core.policy import recovery
 from settlement.core.store import dynamodb
-from tests.infra.stack import PAYING, READING, changed, properties
+from tests.infra.stack import PAYING, READING, RUNNING, changed, properties
 from tests.world.rooms import is_there
 from tests.world.templates import PROJECT
 
@@ -170,6 +170,7 @@ PAYOUT_ALARMS = {
     "PayoutLookLate": _ours("PayoutLookLateSeconds", 900, "Maximum", missing="breaching"),
     "PayoutLineFaults": _ours("PayoutLineFaults", 1, "Maximum", missing="ignore"),
     "PayoutUnknown": _ours("PayoutUnknown"),
+    "PayoutsReturned": _ours("PayoutReturned", 10, seconds=3_600),
     # A circuit reports its changes alone.
     "BankCircuitOpen": _ours("BankCircuit", 1, "Maximum", seconds=60, missing="ignore"),
     "BankSecretUnreadable": _ours("BankSecretUnreadable"),
@@ -182,8 +183,14 @@ PAYOUT_ALARMS = {
     ),
 }
 
+PAYRUN_ALARMS = {
+    # PayLines reports each minute: no data means that it is dead.
+    "PayRunsWaiting": _ours("PayRunsWaiting", 1, "Maximum", missing="breaching"),
+    "PayLinesFailed": _errors("PayLines", 3),
+}
+
 OF_OPTIONS = BANK_ALARMS | (BOOKS_ALARMS if is_there("books") else {})
-OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS | PAYOUT_ALARMS
+OPTIONAL_ALARMS = BOOKS_ALARMS | BANK_ALARMS | CHECK_ALARMS | PAYOUT_ALARMS | PAYRUN_ALARMS
 
 SUMS = {
     "ForwardThrottled": ("AWS/Lambda", {"Throttles"}),
@@ -200,7 +207,8 @@ SUMS = {
 def of_stage(stage: str) -> dict[str, Alarm]:
     """Return the alarms on one metric that a stage has by its settings."""
     reading = BANK_ALARMS if stage in READING else {}
-    return ALARMS | reading | (PAYOUT_ALARMS if stage in PAYING else {})
+    running = PAYRUN_ALARMS if stage in RUNNING else {}
+    return ALARMS | reading | running | (PAYOUT_ALARMS if stage in PAYING else {})
 
 
 def deployed(stage: str) -> dict[str, Any]:

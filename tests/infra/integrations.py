@@ -37,6 +37,7 @@ BY_CDK = {
     ("lambda:InvokeFunction", "${ReconcileBooks.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${ReadStatements.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${FollowPayouts.Arn}:*"): ANY_VERSION,
+    ("lambda:InvokeFunction", "${PayLines.Arn}:*"): ANY_VERSION,
     ("lambda:InvokeFunction", "${VerifyKyc.Arn}:*"): "As for those. It has versions: each has the same role.",
 }
 """Needless permissions that CDK's grants add to a schedule's role, with reasons."""

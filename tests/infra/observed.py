@@ -153,7 +153,6 @@ def _lives() -> Iterator[Call]:
 
 
 def _asks_the_provider() -> None:
-    """Run VerifyKyc until the circuit opens, then with a working provider."""
     answer = json.dumps({"decision": "APPROVED", "reference": "ver_1"}).encode()
     is_down, is_up = mock.Mock(side_effect=KycUnavailable("down")), mock.Mock(return_value=(200, answer))
     for later, exchange in ((0, is_down), (120, is_up)):
@@ -168,7 +167,6 @@ def _asks_the_provider() -> None:
 
 
 def _copies_and_seals() -> None:
-    """Make SealJournal copy a row, then seal its hour and the next."""
     image = {"pk": {"S": "ENTRIES#alice"}, "sk": {"S": "k"}}
     change = {"ApproximateCreationDateTime": _NOW, "SequenceNumber": "1", "NewImage": image}
     seal_journal.handler({"Records": [{"eventName": "INSERT", "dynamodb": change}]}, Context())
@@ -245,7 +243,6 @@ SCENES: list[tuple[str, Callable[[], object]]] = [
 
 
 def _sealed() -> MemoryS3:
-    """Return a sealed journal's bucket with one object, an hour old."""
     content, bucket = lines.content([]), MemoryS3()
     name = seals.object_name(content, datetime.fromtimestamp(_NOW, UTC) - timedelta(hours=1))
     bucket.put_object(Bucket="journal", Key=name, Body=gzip.compress(content))

@@ -34,6 +34,10 @@ READING = [stage for stage, settings in STAGES.items() if settings.statements_ev
 PAYING = [stage for stage, settings in STAGES.items() if getattr(settings, "payouts", None)]
 """Stages that read the bank's statements, and stages that pay out."""
 
+RUNNING = [stage for stage, settings in STAGES.items() if settings.pay_runs]
+OF_PAYRUNS = ("PayLines",)
+"""Stages with pay runs, and their functions."""
+
 OF_PAYOUTS = there("payouts", "ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents")
 """Functions of stages that pay out."""
 
@@ -65,7 +69,8 @@ class Permission(NamedTuple):
 def functions(stage: str) -> set[str]:
     """Return the stage's functions, with those that only some stages have."""
     reading = {"ReadStatements"} if stage in READING else set()
-    return {*FUNCTIONS, *reading, *(OF_PAYOUTS if stage in PAYING else ())}
+    running = OF_PAYRUNS if stage in RUNNING else ()
+    return {*FUNCTIONS, *reading, *running, *(OF_PAYOUTS if stage in PAYING else ())}
 
 
 def machines(stage: str) -> dict[str, str]:
@@ -207,7 +212,6 @@ def granted(stage: str, role: str) -> set[Permission]:
 
 
 def granted_in(found: dict[str, Any], role: str) -> set[Permission]:
-    """Return what a role's policies say in a changed template."""
     policies = [one["Properties"] for one in found.values() if one["Type"] == "AWS::IAM::Policy"]
     documents = [one["PolicyDocument"] for one in policies if f"${{{role}}}" in one["Roles"]]
     return {permission for document in documents for permission in permissions(document)}

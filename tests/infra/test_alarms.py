@@ -12,6 +12,7 @@ from tests.infra.alarms import (
     ONE_FAULT_MINUTES,
     OPTIONAL_ALARMS,
     PAYOUT_ALARMS,
+    PAYRUN_ALARMS,
     STACK,
     SUMS,
     counted,
@@ -20,7 +21,7 @@ from tests.infra.alarms import (
     of_options,
     of_stage,
 )
-from tests.infra.stack import FUNCTIONS, ON_AWS, PAYING, definition, each_stage, each_stage_on_aws
+from tests.infra.stack import FUNCTIONS, ON_AWS, PAYING, RUNNING, definition, each_stage, each_stage_on_aws
 from tests.world.rooms import there
 
 each_sum = pytest.mark.parametrize("alarm", SUMS)
@@ -54,7 +55,12 @@ def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "name"),
-    [*product(STAGES, ALARMS), *product(ON_AWS, OF_OPTIONS), *product(PAYING, PAYOUT_ALARMS)],
+    [
+        *product(STAGES, ALARMS),
+        *product(ON_AWS, OF_OPTIONS),
+        *product(PAYING, PAYOUT_ALARMS),
+        *product(RUNNING, PAYRUN_ALARMS),
+    ],
 )
 def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
     """Most metrics lack data while idle; that is an alarm only if recovery is dead, or a lag unknown."""

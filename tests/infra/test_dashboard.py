@@ -15,7 +15,7 @@ LEVELS = {
 
 OF_OPTIONS = {
     *("StatementFaults", "StatementMissing"),
-    *("PayoutCases", "PayoutLookLateSeconds", "PayoutLineFaults", "BankCircuit"),
+    *("PayoutCases", "PayoutLookLateSeconds", "PayoutLineFaults", "BankCircuit", "PayRunsWaiting"),
 }
 """As those, of stages that read the bank's statements or pay out."""
 

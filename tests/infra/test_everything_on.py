@@ -10,7 +10,7 @@ from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
 from infra.rooms import HANDLERS
-from tests.infra.stack import OF_PAYOUTS
+from tests.infra.stack import OF_PAYOUTS, OF_PAYRUNS
 from tests.world.rooms import there
 from tools import everything_on
 
@@ -63,7 +63,7 @@ def test_the_stage_with_everything_has_every_function_and_resource() -> None:
     _, stack = everything_on.stack("restored")
     resources = Template.from_stack(stack).to_json()["Resources"].values()
 
-    optional = ("ReadStatements", *there("books", "ProjectEntries"), *OF_PAYOUTS)
+    optional = ("ReadStatements", *there("books", "ProjectEntries"), *OF_PAYOUTS, *OF_PAYRUNS)
     functions = sum(one["Type"] == "AWS::Lambda::Function" for one in resources)
     assert functions == len(HANDLERS) + len(optional)
     assert {

@@ -39,6 +39,7 @@ SECONDS = {
     "AcceptSettlements": 29,
     "ReadStatements": 900,
     "FollowPayouts": 55,
+    "PayLines": 57,
 }
 """Functions with special timeouts.
 
@@ -61,7 +62,7 @@ def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> No
         name: handler_of(name) for name in stack.functions(stage)
     }
     optional = {*there("books", "ProjectEntries"), *there("checks", "CheckDecided"), "ReadStatements"}
-    optional |= {*stack.OF_PAYOUTS}
+    optional |= {*stack.OF_PAYOUTS, *stack.OF_PAYRUNS}
     assert named.keys() == FUNCTIONS.keys() | optional
 
 

@@ -44,6 +44,7 @@ if is_there("payouts"):
         "destination": keys.destination("landlord"),
         "decision about a payout": keys.payout_approved("k", 1, "5c" * 32),
     }
+ROWS |= {"pay run": keys.payrun("k"), "decision about a pay run": keys.payrun_proposed("k")}
 if is_there("merchants"):
     ROWS["swept"] = keys.swept("ENTRIES#merchant.shop#3", "2026-11-22T06:04")
 
@@ -65,7 +66,8 @@ PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 OF_ENTRIES = {
     name
     for row in PUT
-    if "posted_at" in row and not row["pk"].startswith("PAYOUT_CASE#")  # no function may update such a row
+    if "posted_at" in row
+    and not row["pk"].startswith(("PAYOUT_CASE#", "PAYRUN_DECISION#"))  # no function may update such a row
     for name in row
 } - {"pk", "sk"}
 TOUCHED = {name for update in UPDATES for name in named(update)}
@@ -167,6 +169,10 @@ ONLY: list[tuple[str, str, set[str]]] = [
         ("UpdateItem", "destination", {"TakeOrder"}),
         ("UpdateItem", "decision about a payout", set()),
     ),
+    # PayLines pays a run, and only some stages have it.
+    *((action, "pay run", {"TakeOrder"}) for action in ("GetItem", "PutItem", "UpdateItem")),
+    *((action, "decision about a pay run", {"TakeOrder"}) for action in ("GetItem", "PutItem")),
+    ("UpdateItem", "decision about a pay run", set()),
 ]
 
 

@@ -123,7 +123,6 @@ def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
 
 
 def _is_off(stage: str, call: Call) -> bool:
-    """Whether a call is of payouts, in a stage without them."""
     return call.variable == "FOLLOW_PAYOUTS" and call.variable not in variables(stage, call.function)
 
 

@@ -7,7 +7,8 @@ import pytest
 from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from infra.config import STAGES
-from tests.infra.alarms import BANK_ALARMS, BOOKS_ALARMS, PAYOUT_ALARMS
+from infra.payruns import PayRunSettings
+from tests.infra.alarms import BANK_ALARMS, BOOKS_ALARMS, PAYOUT_ALARMS, PAYRUN_ALARMS
 from tests.infra.payouts.stage import PAYOUTS
 from tests.infra.stack import (
     OF_PAYOUTS,
@@ -83,6 +84,23 @@ OPTIONS = {
             },
         ),
     ),
+    "PayRuns": Option(
+        {"pay_runs": PayRunSettings()},
+        ("PayRuns", "PayLines"),
+        {f"Pager{alarm}" for alarm in PAYRUN_ALARMS},
+        {
+            *("DashboardBoard", "TakeOrder", "OutcomesStream"),
+            *("PeopleViewer", "PeopleOperator", "PeopleApprover", "PeopleBreakGlass"),
+        },
+        {
+            AwsSolutionsChecks: {"AwsSolutions-S1": NO_LOG},
+            PCIDSS321Checks: {
+                "PCI.DSS.321-S3BucketLoggingEnabled": NO_LOG,
+                "PCI.DSS.321-S3BucketReplicationEnabled": "Who proposed a run has its spreadsheet.",
+                "PCI.DSS.321-S3DefaultEncryptionKMS": "A person who proposes runs needs no key.",
+            },
+        },
+    ),
     "Backup": Option(
         {"backup_days": 35, "backup_copy_to": VAULT},
         ("Backup",),
@@ -133,7 +151,7 @@ OPTIONS = {
         ),
     ),
 }
-WANTED = {"local": ("Bank", *there("payouts", "Payouts"))}
+WANTED = {"local": ("Bank", "PayRuns", *there("payouts", "Payouts"))}
 """Options of stages that want them: the simulated bank is on the same machine."""
 
 each_option = pytest.mark.parametrize("name", OPTIONS)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from infra.config import STAGES
-from tests.infra.stack import PAYING, READING, each_stage, readable
+from tests.infra.stack import PAYING, READING, RUNNING, each_stage, readable
 from tests.world import templates
 from tests.world.rooms import is_there
 
@@ -55,7 +55,8 @@ def contract(stage: str) -> dict[str, Any]:
     tried = {} if STAGES[stage].must_reach_people else {"AcceptancePolicyArn": "${AcceptancePolicy}"}
     bank = {"StatementsBucket": "${BankStatements}"} if stage in READING else {}
     payouts = OF_PAYOUTS if stage in PAYING else {}
-    return CONTRACT | ordered | tried | bank | payouts | {"StageConfig": STAGES[stage].stage_config}
+    runs = {"PayRunsBucket": "${PayRunsFiles}"} if stage in RUNNING else {}
+    return CONTRACT | ordered | tried | bank | payouts | runs | {"StageConfig": STAGES[stage].stage_config}
 
 
 @each_stage

@@ -10,6 +10,7 @@ from tests.infra.stack import (
     FUNCTIONS,
     PAYING,
     READING,
+    RUNNING,
     STARTING,
     each_stage,
     functions,
@@ -28,7 +29,8 @@ def scheduled(stage: str) -> tuple[str, ...]:
     checked = ("VerifyKyc",) if STAGES[stage].kyc.health_path else ()
     reading = ("ReadStatements",) if stage in READING else ()
     paying = ("FollowPayouts",) if stage in PAYING else ()
-    return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked, *reading, *paying)
+    running = ("PayLines",) if stage in RUNNING else ()
+    return ("RecoverStalled", "SealJournal", "ReconcileBooks", *checked, *reading, *paying, *running)
 
 
 IN_THIS_ACCOUNT = {"StringEquals": {"aws:SourceAccount": "${AWS::AccountId}"}}

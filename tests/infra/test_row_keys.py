@@ -5,7 +5,7 @@ import pytest
 from infra.rooms import HANDLERS
 from infra.signing import PROVING, SIGNED, signing
 from settlement.signing import signature
-from tests.infra.stack import FUNCTIONS, PAYING, changed, each_stage, properties, variables
+from tests.infra.stack import FUNCTIONS, PAYING, RUNNING, changed, each_stage, properties, variables
 
 SIGNS = {*signing(HANDLERS)}
 
@@ -39,6 +39,7 @@ def test_one_kms_key_encrypts_the_row_keys_secret_and_environments(stage: str) -
     encrypted = {name for name, function in functions.items() if "KmsKeyArn" in function}
 
     proving = {"ReservePayout", "ServePayouts", "FollowPayouts"} if stage in PAYING else set()
+    proving |= {"PayLines"} if stage in RUNNING else set()
     assert encrypted == {*SIGNS, PROVING, *proving}
     assert {json.dumps(functions[one]["KmsKeyArn"]) for one in encrypted} == {json.dumps(secret["KmsKeyId"])}
     assert secret["GenerateSecretString"]["PasswordLength"] >= 43

@@ -39,11 +39,13 @@ def test_the_keys_are_texts_and_the_index_carries_nothing_else(stage: str) -> No
 def test_the_index_lists_settlements_and_orders_but_no_entries() -> None:
     """An indexed entry or payment verdict would be written, and paid for, twice."""
     listed = [row for row in PUT if "gsi1pk" in row]
-    # A decision about a payout is found by its case, which the payout's row lists.
-    orders = [row for row in PUT if "by" in row and keys.subject(row)[0] != "PAYOUT_CASE"]
+    # A decision is found by its payout's case or by its pay run, whose row is listed.
+    decisions = ("PAYOUT_CASE", "PAYRUN_DECISION")
+    orders = [row for row in PUT if "by" in row and keys.subject(row)[0] not in decisions]
+    of_orders = [row for row in listed if keys.subject(row)[0] not in ("SETTLEMENT", "PAYRUN")]
 
-    assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER"}
-    assert [row for row in listed if not keys.is_settlement(row)] == orders
+    assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER", "PAYRUN"}
+    assert of_orders == orders
     assert all(keys.orders_index(row["posted_at"]).items() <= row.items() for row in orders)
     assert len(listed) < len(PUT)
 

@@ -40,6 +40,7 @@ ROOMS = {
     "proof": ("accounts", "http", "journal", "orders", "retention", "signing"),
     "bank": ("accounts", "http"),
     "payouts": ("bank", "events", "http", "kyc", "signing"),
+    "payruns": ("events", "http", "payouts", "signing"),
 }
 """Each room, with the other rooms that it needs."""
 
@@ -66,9 +67,10 @@ PURE_MODULES = {
         *("changes", "decision", "destination", "iban", "lines", "moves", "payout", "policy", "port", "told"),
         "writes",
     ),
+    "payruns": ("changes", "file", "orders", "outcomes", "paying", "run", "writes"),
     "proof": (
         *("facts", "findings", "judgement", "legal", "on_record", "ordered", "proof", "retention", "rows"),
-        *("payout_row", "payout_rows", "payouts", "payouts_judged"),
+        *("payout_row", "payout_rows", "payouts", "payouts_judged", "payrun_rows"),
         *("sealed", "sealed_expired", "sealed_freezes", "sequence", "settlement_row", "values", "watch"),
     ),
     "reading": ("queries", "statement_line"),

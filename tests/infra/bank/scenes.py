@@ -15,7 +15,6 @@ ROWS: tuple[Row, ...] = (_PUT.parameters["Item"], states.account_row("alice", 0)
 
 
 def _books_a_line() -> None:
-    """Make TakeOrder take a proposal and a booking."""
     ada, grace = (f"arn:aws:iam::123456789012:user/{name}" for name in ("ada", "grace"))
     proposal = {"key": "bank-of-the-day-0001", "lines": {LINE.identity: "alice"}, "reason": "top-ups"}
     answer = take_order.handler(orders.request("propose-lines", proposal, ada), Context())

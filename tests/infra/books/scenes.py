@@ -8,7 +8,6 @@ from tests.world.functions import Context
 
 
 def _projects() -> None:
-    """Make ProjectEntries take an object, and meet one taken by another round."""
     of_stage = {"BOOKS_CLUSTER": "cluster", "BOOKS_SECRET": "secret"}
     for _ in range(2):
         with (

@@ -111,7 +111,6 @@ def test_only_with_checks_a_payment_stalls_if_verify_kyc_fails(with_checks: dict
 
 
 def catches(template: dict[str, Any]) -> list[Any]:
-    """Return VerifyKyc's catches of both settlement machines."""
     texts = [
         one["Properties"]["DefinitionString"]
         for one in template["Resources"].values()

@@ -7,7 +7,7 @@ from moto.events.models import EventPattern
 from infra.config import STAGES
 from infra.events import CHANGES
 from settlement.core.ledger import keys
-from tests.infra.stack import FUNCTIONS, PAYING, each_stage, of_function, properties, variables
+from tests.infra.stack import FUNCTIONS, PAYING, RUNNING, each_stage, of_function, properties, variables
 from tests.unit import states
 from tests.world.constants import KEY
 from tests.world.expressions import Item
@@ -23,9 +23,10 @@ def test_the_stream_calls_soon_and_retries_for_half_a_day(stage: str) -> None:
     found = of_function(stage, "PublishEvents", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 
-    payouts = [{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYOUT#"}]}}}}]
+    prefixes = [*["PAYOUT#"] * (stage in PAYING), *["PAYRUN#"] * (stage in RUNNING)]
+    optional = [{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": one}]}}}} for one in prefixes]
     passed_on = [room.RECORDS for room in brought("infra", "records")]
-    assert filters == [CHANGES, *passed_on, *(payouts if stage in PAYING else [])]
+    assert filters == [CHANGES, *passed_on, *optional]
     assert found == {
         "BatchSize": 100,
         "BisectBatchOnFunctionError": True,

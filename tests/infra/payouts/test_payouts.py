@@ -40,7 +40,6 @@ def variables(function: str) -> Any:
 
 
 def moved() -> list[Write]:
-    """Return the writes of each move, from each status that allows it."""
     found: list[Write] = []
     for step, rule in moves.RULES.items():
         for status in rule.money:

@@ -1,0 +1,44 @@
+import pytest
+
+from settlement.payruns.run import Status
+from tests.simulation.payruns.lives import FORGED, SCRIPTS, Life, Script, singles
+
+SAMPLE = 31
+
+
+def faults(script: Script, every: int = 1) -> list[str]:
+    return [
+        f"{script.name} {life.deviations}: {fault}"
+        for life in singles(script, every)
+        for fault in life.broken
+    ]
+
+
+def test_undisturbed_lives_keep_each_rule_and_reach_each_status() -> None:
+    lives = [Life(script).live() for script in SCRIPTS]
+
+    assert [life.broken for life in lives] == [[]] * len(SCRIPTS)
+    assert {status for life in lives for status in life.statuses} == {*Status}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_a_sample_of_disturbed_lives_keeps_each_rule(script: Script) -> None:
+    assert faults(script, SAMPLE) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_each_life_with_one_deviation_keeps_each_rule(script: Script) -> None:
+    assert faults(script) == []
+
+
+def test_a_forged_approval_pays_nothing() -> None:
+    life = Life(FORGED).live()
+
+    assert [fault for fault in life.broken if "pays" in fault] == []
+
+
+def test_the_same_life_runs_twice_alike() -> None:
+    one, other = (Life(SCRIPTS[1]).live() for _ in range(2))
+
+    assert (one.places, one.state) == (other.places, other.state)
