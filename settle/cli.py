@@ -28,6 +28,7 @@ from settle.orders.reverse_command import reverse
 from settle.output.console import escape_unknown
 from settle.output.printable import is_printable, printable
 from settle.payouts import payee_command, payout_command
+from settle.payruns import payrun_command
 from settle.permissions.permissions_command import permissions
 from settle.proof.reconcile_command import reconcile
 from settle.reports.report_command import report
@@ -87,6 +88,7 @@ _GROUPS = {
     "statement": statement_command.app,
     "payout": payout_command.app,
     "payee": payee_command.app,
+    "payrun": payrun_command.app,
     "restore": restore_command.app,
     "migrate": migrate_command.app,
     "kyc": kyc_command.app,

@@ -20,7 +20,14 @@ _CODES = {
     **dict.fromkeys(
         (
             *("AccountExists", "ApprovalNeeded", "CaseNotCounted", "IdempotencyConflict", "NotReversible"),
-            *("PartRefused", "PayoutFenced", "ProposalRefused", "ResolutionRefused", "RowDamaged"),
+            *(
+                "PartRefused",
+                "PayoutFenced",
+                "PayRunRefused",
+                "ProposalRefused",
+                "ResolutionRefused",
+                "RowDamaged",
+            ),
             "StepFenced",
         ),
         Exit.CONFLICT,

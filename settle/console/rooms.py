@@ -11,6 +11,7 @@ Describe = Callable[[Stack, Mapping[str, Any]], tuple[str, dict[str, Any]]]
 
 ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.payout_pages",
+    "payruns": "settle.payruns.payrun_pages",
 }
 """Modules with `PAGES`, which maps paths to functions. The frame links the first as `NAME`."""
 

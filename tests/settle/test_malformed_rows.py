@@ -15,6 +15,7 @@ from handlers import _dependencies
 from handlers.core.recover_stalled import PARTITIONS
 from handlers.orders import take_order
 from handlers.payouts import _orders
+from handlers.payruns import _orders as _of_runs
 from handlers.reading import read_settlements
 from settle import cli, instants
 from settle.console import app as console
@@ -84,7 +85,6 @@ def raw(desk: Desk, key: str) -> Any:
 
 
 def is_broken(row: Row) -> bool:
-    """Return whether the row permits no decision."""
     try:
         state = SettlementState.from_row(row)
         if state.status is Status.LIMBO:
@@ -257,7 +257,6 @@ def test_a_command_on_a_malformed_row_names_it_and_refuses(town: Desk, command: 
 
 
 def orders_about(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield an order for each route about a settlement."""
     for decision in ("retry", "write-off", "complete"):
         body = {"key": key, "case": 1, "decision": decision, "reason": "so it is"}
         yield decision, body
@@ -464,8 +463,15 @@ ELSEWHERE = {
     **{f"statement {one}": "bank/test_on_record.py" for one in ("propose", "book")},
     "statement compare": "test_statement_command.py",
     **{f"payout {one}": "payouts/test_payout_status.py" for one in ("status", "list")},
+    "payout report": "payouts/test_payout_report.py",
     **{f"payout {one}": "payouts/test_payout_decide.py" for one in ("ask", "propose", "approve")},
     **{f"payee {one}": "payouts/test_payee.py" for one in ("show", "confirm", "freeze")},
+    "payrun propose": "payruns/test_payrun_propose.py",
+    **{
+        f"payrun {one}": "payruns/test_payrun_decide.py"
+        for one in ("status", "list", "wait", "approve", "run", "pause", "cancel")
+    },
+    **{f"payrun {one}": "payruns/test_payrun_results.py" for one in ("results", "report")},
     "check status": "checks/test_of_stack.py",
     **{f"migrate {one}": "test_migrate.py" for one in ("plan", "run", "pause", "verify")},
     **{
@@ -498,9 +504,9 @@ def test_each_command_that_reads_rows_is_tested_with_malformed_ones() -> None:
 
 def test_each_route_and_page_is_tested_with_malformed_rows() -> None:
     about = {route for route, _ in orders_about(STUCK)}
-    # A sweep, a booking and payouts have tests; the others read no row of a list.
+    # A sweep, a booking, payouts and pay runs have tests; the others read no row of a list.
     others = {*there("merchants", "sweep"), "propose-lines", "book-lines", "probe", "replay", *OrderKind}
-    others |= {*there("payouts", *_orders.ORDERS)}
+    others |= {*there("payouts", *_orders.ORDERS), *_of_runs.ORDERS}
 
     assert {route.partition("/")[0] for route in about} | others == take_order.ROUTES.keys()
     assert {route.partition("/")[2] for route in about} - {""} == take_order.MOVES.keys()

@@ -45,6 +45,8 @@ NAMED = {
     "settle.payouts.deciding": "actions",
     "settle.payouts.payee_orders": "actions",
     "settle.payouts.paying": "actions",
+    "settle.payruns.deciding": "actions",
+    "settle.payruns.proposing": "actions",
     "settle.settlements.recovery": "actions",
     "settle.settlements.start": "actions",
 }
@@ -72,7 +74,7 @@ REACHES = {
     "jinja2": {"settle.reports.page.render"},
     "multiprocessing": {"settle.proof.segments"},
     "platformdirs": {"settle.local.state"},
-    "psutil": {"settle.local.processes"},
+    "psutil": {"settle.local.processes", "settle.local.demo.payrun"},
     "psycopg": {"settle.books.*"},
     "rich": {"settle.output.*"},
     "sqlalchemy": {"settle.books.schema"},
