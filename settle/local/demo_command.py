@@ -1,5 +1,6 @@
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,22 +12,31 @@ from settle.local import needs_extra
 class Tour(StrEnum):
     SAGA = "saga"
     BANK = "bank"
+    PAYRUN = "payrun"
 
 
 def demo(
-    tour: Annotated[Tour, typer.Argument(help="saga: payments; bank: payouts.")] = Tour.SAGA,
+    tour: Annotated[
+        Tour, typer.Argument(help="saga: payments; bank: payouts; payrun: a file of payments.")
+    ] = Tour.SAGA,
     as_json: AsJson = False,
 ) -> None:
     """Deploy to the embedded AWS, settle the examples, undo a stuck one, outlast an outage, and reconcile.
 
-    With `bank`, make nine payouts at a bank that loses answers, fails, forgets and returns.
+    With `bank`, make nine payouts at a bank that loses answers, fails, forgets and returns. With `payrun`,
+    pay a file of a thousand lines, while its function is killed five times.
     """
     with needs_extra("settle demo"):
-        from settle.local.demo import bank, report
+        from settle.local.demo import bank, payrun, report
         from settle.local.demo import tour as saga
     from settle.output.progress import progress
 
-    run, show = (bank.run, report.bank) if tour is Tour.BANK else (saga.run, report.demo)
+    tours: dict[Tour, tuple[Callable[..., Any], Callable[..., None]]] = {
+        Tour.SAGA: (saga.run, report.demo),
+        Tour.BANK: (bank.run, report.bank),
+        Tour.PAYRUN: (payrun.run, report.payrun),
+    }
+    run, show = tours[tour]
     with progress() as tell:
         shown, is_well = run(tell)
     show(shown, as_json)

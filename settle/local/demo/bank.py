@@ -1,6 +1,5 @@
 """Nine payouts against the simulated bank, which loses answers, fails, forgets and returns."""
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Collection
@@ -14,7 +13,7 @@ from settle.accounts.accounts import give, open_account
 from settle.exit_codes import CommandFailed, Exit
 from settle.local import embedded_aws, simulated
 from settle.local.bank_behaviour import Behaviour
-from settle.local.demo import persons
+from settle.local.demo import invoking, persons
 from settle.order import give as order
 from settle.payouts.paying import pay
 from settle.stack import Stack, embedded
@@ -111,28 +110,6 @@ class Walk:
         sign, digits = (1, told[1:]) if told.startswith("-") else (-1, told)
         return sign * money.parse(digits, EXPONENT)
 
-    def invoke(self, function: str) -> None:
-        """Call a function as its schedule does."""
-        found = self.stack.client("cloudformation").describe_stack_resource(
-            StackName=self.stack.cloudformation, LogicalResourceId=self._logical_id(function)
-        )
-        name = found["StackResourceDetail"]["PhysicalResourceId"]
-        answer = self.stack.client("lambda").invoke(FunctionName=name, Payload=b"{}")
-        if "FunctionError" in answer:
-            told = json.loads(answer["Payload"].read())
-            raise CommandFailed(Exit.FAILED, f"{function}: {told.get('errorMessage')}")
-
-    def _logical_id(self, function: str) -> str:
-        """CDK's id of a function: its name and a hash."""
-        pages = self.stack.client("cloudformation").get_paginator("list_stack_resources")
-        return next(
-            str(one["LogicalResourceId"])
-            for page in pages.paginate(StackName=self.stack.cloudformation)
-            for one in page["StackResourceSummaries"]
-            if one["ResourceType"] == "AWS::Lambda::Function"
-            and one["LogicalResourceId"].startswith(function)
-        )
-
     def fund(self) -> None:
         for number, amount in ((0, FUNDS), (TO_CLOSED, CLOSING_FUNDS)):
             account, key = self.payer(number), f"demo-fund-{self.run}-{number}"
@@ -184,8 +161,8 @@ class Walk:
         name = f"incoming/{self.run}-{secrets.token_hex(3)}.xml"
         bucket = self.stack.outputs["StatementsBucket"]
         self.stack.client("s3").put_object(Bucket=bucket, Key=name, Body=answer.data)
-        self.invoke("ReadStatements")
-        self.invoke("FollowPayouts")
+        invoking.invoke(self.stack, "ReadStatements")
+        invoking.invoke(self.stack, "FollowPayouts")
 
 
 def run(report: Report) -> tuple[dict[str, Any], bool]:

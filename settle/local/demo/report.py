@@ -39,6 +39,22 @@ def bank(shown: Mapping[str, Any]) -> None:
     )
 
 
+@or_json
+def payrun(shown: Mapping[str, Any]) -> None:
+    run = shown["run"]
+    _heading(f"A pay run of {run['lines']} lines, which two persons decided:")
+    print_record({name: run[name] for name in ("name", "status", "proposed_by", "approved_by", "digest")})
+    print_line()
+    reconcile_output.findings(shown["reconciliation"], False)
+    currency = shown["currency"]
+    print_line(f"functions killed: {shown['killed']}, keys: {shown['keys']}, outcomes: {shown['outcomes']}")
+    print_line(
+        f"the file: {shown['sum_of_the_file']} {currency}, its results: {shown['sum_of_the_results']},"
+        f" left the shop: {shown['left_the_shop']}"
+    )
+    print_line(f"one report, line by line: {command('payrun report', run['run'])}")
+
+
 def _settlements(lines: list[dict[str, Any]]) -> None:
     columns = ("key", "amount", "outcome", "calls", "units")
     for machine in Machine:

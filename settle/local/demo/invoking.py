@@ -1,0 +1,25 @@
+"""Calls of the embedded stack's functions, as their schedules make them."""
+
+import json
+
+from settle.exit_codes import CommandFailed, Exit
+from settle.stack import Stack
+
+
+def name_of(stack: Stack, function: str) -> str:
+    """The physical name of a function. Its logical id, by CDK, is its name and a hash."""
+    pages = stack.client("cloudformation").get_paginator("list_stack_resources")
+    return next(
+        str(one["PhysicalResourceId"])
+        for page in pages.paginate(StackName=stack.cloudformation)
+        for one in page["StackResourceSummaries"]
+        if one["ResourceType"] == "AWS::Lambda::Function" and one["LogicalResourceId"].startswith(function)
+    )
+
+
+def invoke(stack: Stack, function: str) -> None:
+    """Raises CommandFailed if the function fails."""
+    answer = stack.client("lambda").invoke(FunctionName=name_of(stack, function), Payload=b"{}")
+    if "FunctionError" in answer:
+        told = json.loads(answer["Payload"].read())
+        raise CommandFailed(Exit.FAILED, f"{function}: {told.get('errorMessage')}")

@@ -1,0 +1,48 @@
+"""`settle demo payrun`, with fewer lines."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from settle.local import state
+from settle.local.demo import payrun
+from tests.e2e.embedded import embedded_aws
+
+pytestmark = pytest.mark.long
+
+LINES, SELLERS, KILLS = 200, 10, 2
+Walked = tuple[dict[str, Any], bool]
+
+
+@pytest.fixture(scope="module")
+def walked() -> Iterator[Walked]:
+    """On an embedded AWS of its own: its schedules are on, as recovery must start claimed lines."""
+    with embedded_aws() as embedded, pytest.MonkeyPatch.context() as patched:
+        embedded.up()
+        patched.setattr(state, "SCRATCH", embedded.home / "embedded")
+        yield payrun.walk(embedded.stack, print, LINES, SELLERS, KILLS)
+
+
+def test_each_line_is_paid_once_though_functions_are_killed(walked: Walked) -> None:
+    shown, is_well = walked
+
+    assert (is_well, shown["outcomes"], shown["keys"]) == (True, {"SETTLED": LINES}, LINES), shown
+    assert shown["killed"] == KILLS
+    run = shown["run"]
+    assert (run["status"], run["begun"], run["started"], run["ended"]) == ("FINISHED", LINES, LINES, LINES)
+
+
+def test_the_sums_of_file_results_and_shop_are_equal(walked: Walked) -> None:
+    shown, _ = walked
+
+    sums = {shown[name] for name in ("sum_of_the_file", "sum_of_the_results", "left_the_shop")}
+    assert sums == {"399.00"}
+    assert (shown["reconciliation"]["conserved"], shown["reconciliation"]["faults"]) == (True, [])
+
+
+def test_two_persons_decided_the_run(walked: Walked) -> None:
+    run = walked[0]["run"]
+
+    assert "/olga-" in run["proposed_by"]
+    assert [name.partition("-")[0] for name in run["approved_by"]] == ["anna"]
