@@ -63,7 +63,7 @@ class Counted:
         consumed = parsed.get("ConsumedCapacity", [])
         units = sum(one["CapacityUnits"] for one in (consumed if isinstance(consumed, list) else [consumed]))
         self.calls[model.name] += 1
-        if model.name in ("GetItem", "Query"):
+        if model.name in ("BatchGetItem", "GetItem", "Query"):
             self.read_units += units
         else:
             self.write_units += units
