@@ -21,6 +21,7 @@ from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
 from infra.payouts_config import PayoutSettings
+from infra.payruns import PayRunSettings
 from settle import explanations
 from settle.cli import app
 from settle.exit_codes import Exit
@@ -64,6 +65,9 @@ _ROWS = {
     "PROPOSAL": "proposal",
     "KYC_EVENT": "event",
     "PAYOUT": "payout",
+    "PAYRUN": "payrun",
+    "PAYRUN_DECISION": "payrun_decision",
+    "PAYRUN_LINE": "payrun_line",
     "PAYOUT_REFERENCE": "payout_reference",
     "PAYOUT_CASE": "payout_case",
     "PAYOUT_LINE": "payout_line",
@@ -243,6 +247,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "stage": lambda: _settings("stage", Settings),
     "kyc": lambda: _settings("kyc", KycSettings),
     "payouts": lambda: _settings("payouts", PayoutSettings),
+    "pay_runs": lambda: _settings("pay_runs", PayRunSettings),
     "concurrency": lambda: _settings("concurrency", Concurrency),
     "account": lambda: _attributes(
         "account", "available", "currency", "limbo_cases", *_TIMES, last_order=str
@@ -259,6 +264,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "migration": lambda: _attributes("migration", **_PROGRESS),
     "event": lambda: _attributes("event"),
     "payout": lambda: _attributes("payout", **_OF_PAYOUT),
+    "payrun": lambda: _attributes("payrun", cut=int, changed_at=str),
+    "payrun_decision": lambda: _attributes("payrun_decision", parent=str),
+    "payrun_line": lambda: _attributes("payrun_line", refused=str, why=str),
     "payout_reference": lambda: _attributes("payout_reference"),
     "payout_day": lambda: _attributes("payout_day", reserved=int),
     "payout_case": lambda: _attributes("payout_case", account=str),

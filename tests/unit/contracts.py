@@ -6,7 +6,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from tests.world.contracts import CONTRACTS, EVENT, OUTCOME, PAYOUT_EVENT
+from tests.world.contracts import CONTRACTS, EVENT, OUTCOME, PAYOUT_EVENT, PAYRUN_EVENT
 
 __all__ = [
     "CIRCUIT",
@@ -16,6 +16,7 @@ __all__ = [
     "GLASS",
     "OUTCOME",
     "PAYOUT_EVENT",
+    "PAYRUN_EVENT",
     "REQUEST",
     "RESOLVED",
     "SCHEMAS",

@@ -35,6 +35,7 @@ from tests.unit.contracts import (
     GLASS,
     OUTCOME,
     PAYOUT_EVENT,
+    PAYRUN_EVENT,
     REQUEST,
     RESOLVED,
     SCHEMAS,
@@ -50,7 +51,9 @@ each_contract = pytest.mark.parametrize("name", SCHEMAS)
 
 
 def test_there_is_a_contract_for_every_input_and_output() -> None:
-    assert SCHEMAS.keys() == {REQUEST, OUTCOME, EVENT, PAYOUT_EVENT, ENTERED, RESOLVED, GLASS, CIRCUIT}
+    assert SCHEMAS.keys() == {
+        *(REQUEST, OUTCOME, EVENT, PAYOUT_EVENT, PAYRUN_EVENT, ENTERED, RESOLVED, GLASS, CIRCUIT)
+    }
 
 
 @each_contract

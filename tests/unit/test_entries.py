@@ -33,7 +33,10 @@ OF_A_LINE = [
     name for name in PUTS if name.startswith("writes.") and PUTS[name].parameters["Item"]["sk"] == "MATCH"
 ]
 
-OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME, *OF_A_LINE)
+OF_A_RUN = "writes.taken[0]"
+"""Beside a reservation, which tells of a replay first."""
+
+OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN)
 RECORDS = [name for name in PUTS if name not in OTHERS]
 """Names only: writes are built in their tests, because mutants are not active at import."""
 
@@ -121,6 +124,7 @@ def test_the_tests_cover_every_kind_of_put() -> None:
         "PROPOSAL",
         *("BANK_FILE", "BANK_LINE", "BANKED", "BANK_ORDER"),
         *there("payouts", "DESTINATION", "PAYOUT", "PAYOUT_CASE", "PAYOUT_LINE", "PAYOUT_REFERENCE"),
+        *("PAYRUN", "PAYRUN_DECISION", "PAYRUN_LINE"),
     }
     assert {"entries.transfer.hold", "steps.claim_and_hold[1]"} <= set(TRANSFERS)
     assert {"entries.evidence", "compensation.reverse_on_order.settled[0]"} <= set(EVIDENCE)

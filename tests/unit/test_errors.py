@@ -129,7 +129,7 @@ PLAIN = {
     *(errors.PageUnavailable, errors.EventsUnavailable),
     *(errors.StoreUnavailable, errors.KycUnavailable, errors.KycCircuitOpen, errors.CheckUnavailable),
     *(errors.QueueUnavailable, errors.StartUnavailable, errors.JournalUnavailable),
-    errors.BooksUnavailable,
+    *(errors.BooksUnavailable, errors.PayRunRefused),
 }
 
 

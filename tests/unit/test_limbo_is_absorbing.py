@@ -104,7 +104,7 @@ def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
 
 # No other code writes, but a circuit its own row (http/test_circuit_row.py)
 
-_OF_PAYOUTS = ("decision", "destination", "follow", "lines", "writes")
+_OF_PAYOUTS = ("decision", "destination", "follow", "lines", "reservation", "writes")
 SETTLEMENT, HANDLERS = "lambdas/settlement", "lambdas/handlers"
 STORE, CIRCUIT = f"{SETTLEMENT}/core/store/dynamodb.py", f"{SETTLEMENT}/http/shared_circuit.py"
 TRANSACTION = f"{SETTLEMENT}/core/ledger/transaction.py"
@@ -161,6 +161,8 @@ def _words(path: Path) -> set[str]:
                 *(f"{SETTLEMENT}/bank/{name}.py" for name in ("booking", "record", "recording")),
                 f"{HANDLERS}/rooms.py",
                 *there("payouts", *(f"{SETTLEMENT}/payouts/{name}.py" for name in _OF_PAYOUTS)),
+                *(f"{SETTLEMENT}/payruns/{name}.py" for name in ("paying", "writes")),
+                f"{HANDLERS}/payruns/_orders.py",
                 *there("checks", f"{SETTLEMENT}/checks/waits.py"),
             }
             | {*there("merchants", f"{SETTLEMENT}/merchants/sweep.py")}

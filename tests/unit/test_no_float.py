@@ -45,6 +45,8 @@ ALLOWED = {
         "settlement/core/model/strict_json.py",
         "def parse(text: str | bytes, *, parse_float: Callable[[str], Any]=float) -> Any:",
     ),
+    ("handlers/payruns/_rate.py", "def lines_per_second() -> float:"),
+    ("handlers/payruns/_rate.py", "return float(os.environ['LINES_PER_SECOND'])"),
     # The pause between two looks at a row that moves.
     ("settlement/proof/second_look.py", "_PAUSE_SECONDS = 0.2"),
     ("settlement/proof/payout_look.py", "PAUSE_SECONDS = 0.2"),

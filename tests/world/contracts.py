@@ -5,7 +5,8 @@ from typing import Any
 import jsonschema_rs
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
-OUTCOME, EVENT, PAYOUT_EVENT = "settlement-outcome", "settlement-event", "payout-event"
+OUTCOME, EVENT = "settlement-outcome", "settlement-event"
+PAYOUT_EVENT, PAYRUN_EVENT = "payout-event", "payrun-event"
 
 
 def schema(name: str) -> Any:
@@ -16,7 +17,11 @@ _OUTCOME = jsonschema_rs.validator_for(schema(OUTCOME))
 _EVENT = jsonschema_rs.validator_for(
     schema(EVENT), registry=jsonschema_rs.Registry([(schema(OUTCOME)["$id"], schema(OUTCOME))])
 )
-_PAYOUT_EVENT = jsonschema_rs.validator_for(schema(PAYOUT_EVENT))
+_EVENTS = {
+    "settlement": _EVENT,
+    "payout": jsonschema_rs.validator_for(schema(PAYOUT_EVENT)),
+    "payrun": jsonschema_rs.validator_for(schema(PAYRUN_EVENT)),
+}
 _PAGES = {
     "LimboEntered": jsonschema_rs.validator_for(schema("limbo-entered")),
     "LimboResolved": jsonschema_rs.validator_for(schema("limbo-resolved")),
@@ -32,11 +37,11 @@ def checked_outcome(outcome: Any) -> Any:
 
 def checked_event(event: Any) -> Any:
     """Return the event. Raises AssertionError if it breaks its contract."""
-    is_payout = event["type"].startswith("payout.")
-    of = "payout:" if is_payout else ""
+    about = event["type"].partition(".")[0]
+    of = "" if about == "settlement" else f"{about}:"
     assert event["id"] == f"{of}{event['subject']}:{event['sequence']}", event["id"]
-    assert event["subject"] == event["data"]["key"], event["id"]
-    return _checked(_PAYOUT_EVENT if is_payout else _EVENT, event, "an event")
+    assert event["subject"] == event["data"]["run" if about == "payrun" else "key"], event["id"]
+    return _checked(_EVENTS[about], event, "an event")
 
 
 def checked_page(kind: str, detail: Any) -> Any:

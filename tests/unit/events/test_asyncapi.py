@@ -5,13 +5,17 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from tests.unit.contracts import CONTRACTS, EVENT, PAYOUT_EVENT, SCHEMAS
+from tests.unit.contracts import CONTRACTS, EVENT, PAYOUT_EVENT, PAYRUN_EVENT, SCHEMAS
 from tests.world.templates import PROJECT
 
 DOCUMENT: dict[str, Any] = yaml.safe_load((CONTRACTS / "events.asyncapi.yaml").read_text())
 OFFICIAL = PROJECT / "node_modules/@asyncapi/specs/schemas/3.0.0.json"
 MESSAGES = DOCUMENT["components"]["messages"]
-PAYOUT = "payout_"
+OF: dict[str, tuple[str, str]] = {
+    "settlement": ("", EVENT),
+    "payout": ("payout_", PAYOUT_EVENT),
+    "payrun": ("payrun_", PAYRUN_EVENT),
+}
 
 
 def references(part: Any) -> Iterator[str]:
@@ -35,7 +39,7 @@ def test_the_document_is_asyncapi() -> None:
 def test_the_documents_messages_are_the_event_types() -> None:
     assert {(name, message["name"], message["summary"]) for name, message in MESSAGES.items()} == {
         (f"{before}{name}", f"{about}.{name}", of["description"])
-        for schema, before, about in ((EVENT, "", "settlement"), (PAYOUT_EVENT, PAYOUT, "payout"))
+        for about, (before, schema) in OF.items()
         for name, of in SCHEMAS[schema]["$defs"].items()
     }
     for channel in DOCUMENT["channels"].values():
@@ -52,5 +56,6 @@ def test_each_reference_in_the_document_can_be_resolved() -> None:
 
 def test_each_message_refers_to_its_own_event_type() -> None:
     for name, message in MESSAGES.items():
-        file = f"{PAYOUT_EVENT if name.startswith(PAYOUT) else EVENT}.schema.json"
-        assert [*references(message["payload"])] == [file, f"{file}#/$defs/{name.removeprefix(PAYOUT)}"]
+        before, schema = OF[message["name"].partition(".")[0]]
+        file = f"{schema}.schema.json"
+        assert [*references(message["payload"])] == [file, f"{file}#/$defs/{name.removeprefix(before)}"]

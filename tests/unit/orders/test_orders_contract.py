@@ -17,11 +17,15 @@ from settlement.orders import requests as order_requests
 from settlement.payouts.decision import Verdict, parse_decision
 from settlement.payouts.destination import parse_destination
 from settlement.payouts.payout import DESTINATION, HOLDER_LENGTH_MAX
+from settlement.payruns import file, run
+from settlement.payruns import orders as payrun_orders
 from tests.unit.vectors import CONFIG
+from tests.world.environment import NOW
 from tests.world.templates import PROJECT
 
 CONTRACT: dict[str, Any] = yaml.safe_load((PROJECT / "docs/contracts/orders.openapi.yaml").read_text())
 SCHEMAS = CONTRACT["components"]["schemas"]
+RULES = payrun_orders.Rules(over={}, lines_over=1_000)
 OLGA = Caller(by="arn", user_id="AIDA", request_id="r", source_ip="192.0.2.7")
 PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Resolution": lambda raw: order_requests.parse_resolution(raw, OLGA),
@@ -35,6 +39,8 @@ PARSERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "Replay": replay_order.parse_replay,
     "Payee": parse_destination,
     "PayoutDecision": parse_decision,
+    "PayRunProposal": lambda raw: payrun_orders.parse_proposal(raw, RULES, CONFIG, OLGA, NOW),
+    "ShownPayRun": payrun_orders.parse_shown,
     "AccountOrder": lambda raw: parse_account_order({"order": "freeze", **raw}, OLGA, CONFIG),
 }
 
@@ -54,6 +60,10 @@ def test_the_contracts_decisions_and_limits_are_those_of_the_code() -> None:
     assert SCHEMAS["PartialReversal"]["properties"]["part"]["maximum"] == orders.CASES_MAX
     assert SCHEMAS["PayoutDecision"]["properties"]["case"]["maximum"] == orders.CASES_MAX
     assert SCHEMAS["PayoutDecision"]["properties"]["verdict"]["enum"] == [*Verdict]
+    assert SCHEMAS["PayRunProposal"]["properties"]["kind"]["enum"] == [*file.Kind]
+    assert SCHEMAS["PayRunProposal"]["properties"]["lines"]["maximum"] == file.LINES_MAX
+    assert SCHEMAS["PayRunProposal"]["properties"]["name"]["pattern"] == f"^{file.NAME.pattern}$"
+    assert SCHEMAS["PayRun"]["properties"]["status"]["enum"] == [*run.Status]
     assert SCHEMAS["PayeeId"]["pattern"] == f"^{DESTINATION.pattern}$"
     assert SCHEMAS["Payee"]["properties"]["holder"]["maxLength"] == HOLDER_LENGTH_MAX
 
