@@ -68,6 +68,7 @@ def test_every_function_is_fuzzed() -> None:
     tests/handlers/payouts/test_hostile_input.py.
     """
     others = {"reconcile_books", "read_statements", *there("books", "project_entries"), *PAYOUTS}
+    others |= {*there("payruns", "pay_lines")}
     assert set(FUNCTIONS) | others == set(HANDLERS)
     assert len(FUNCTIONS) * INPUTS >= 20_000
 
