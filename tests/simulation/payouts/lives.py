@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
+from unittest import mock
 
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 
@@ -245,14 +246,18 @@ class Life:
     # The world
 
     def live(self) -> "Life":
+        with mock.patch.object(follow, "count"):  # it prints each hundredth
+            self._live()
+        self._judge()
+        return self
+
+    def _live(self) -> None:
         while not (self.state() or self.is_refused) and self.clock < START + HORIZON:
             self.attempt(self._reserve)
             self.clock += RETRY
         if self.script.account != "open":
             self._block("frozen_at" if self.script.account == "frozen" else "closed_at")
         self.run(START + HORIZON)
-        self._judge()
-        return self
 
     def run(self, until: datetime) -> None:
         """Let everything happen that is due until then."""
@@ -321,8 +326,14 @@ class Life:
         self.state()
 
     def _restore(self) -> None:
-        """Bring the payout's rows back to its reservation; its later entries are gone."""
+        """Bring the payout's rows back to its reservation; its later entries are gone.
+
+        The stage is stopped until requests that were under way have arrived.
+        """
         self._restored = True
+        for at, body in sorted(self._arrivals):
+            self.clock = max(self.clock, at)
+            self._arrive(at, body)
         state = self.state()
         assert state
         assert self._reserved
@@ -541,7 +552,9 @@ class Life:
         else:
             has_left = self.bank.paid() > 0
         if state.status is Status.LIMBO:
-            return Verdict.PAID if has_left else Verdict.NOT_PAID
+            verdict = Verdict.PAID if has_left else Verdict.NOT_PAID
+            is_against = state.said in decision.AGAINST[verdict]
+            return Verdict.ASK if is_against and not self._contradicts(state) else verdict
         return Verdict.CLOSE if has_left else Verdict.NOT_PAID
 
     # The rules
