@@ -5,11 +5,11 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from .buckets import new_bucket
 from .core import Added, Core, Room
 from .functions import HandlerFunction
 from .grants import LONG_MEMORY_MB, ORDER, Handler
@@ -79,16 +79,7 @@ class Bank(Construct):
         super().__init__(core.scope, "Bank")
         self.reader = function
         journal = core.needed(Journal)
-        self.bucket = s3.Bucket(
-            self,
-            "Statements",
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
-            versioned=True,
-            removal_policy=settings.removal_policy,
-        )
+        self.bucket = new_bucket(self, "Statements", settings)
         function.add_environment("STATEMENTS_BUCKET", self.bucket.bucket_name)
         function.add_environment("TMPDIR", "/tmp")  # noqa: S108 (the one place where Lambda lets it write)
         function.configure_async_invoke(retry_attempts=0, max_event_age=Duration.minutes(5))

@@ -8,13 +8,13 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from .bank import BANK_LINE, Bank, BankSettings
+from .buckets import new_bucket
 from .core import FAILED, Added, Core, Room, let_call
 from .events import Outcomes
 from .functions import HandlerFunction
@@ -255,16 +255,7 @@ class Files:
     """A bank that takes files: their bucket. FollowPayouts adds files, and never replaces or removes one."""
 
     def __init__(self, scope: Construct, follow: HandlerFunction, settings: PayoutsSettings) -> None:
-        self.bucket = s3.Bucket(
-            scope,
-            "Files",
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=True,
-            versioned=True,
-            removal_policy=settings.removal_policy,
-        )
+        self.bucket = new_bucket(scope, "Files", settings)
         files, answers = (self.bucket.arn_for_objects(one) for one in (FILES, ANSWERS))
         for statement in (
             iam.PolicyStatement(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from .buckets import new_bucket
 from .core import FAILED, Added, Core, Room
 from .events import Outcomes
 from .functions import HandlerFunction
@@ -96,16 +96,7 @@ class PayRuns(Construct):
     def __init__(self, core: Core, function: HandlerFunction, settings: CoreSettings) -> None:
         super().__init__(core.scope, "PayRuns")
         self._is_embedded = settings.is_embedded
-        self.bucket = s3.Bucket(
-            self,
-            "Files",
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=not settings.is_embedded,  # the embedded AWS speaks plain HTTP
-            versioned=True,
-            removal_policy=settings.removal_policy,
-        )
+        self.bucket = new_bucket(self, "Files", settings)
         self.files = self.bucket.arn_for_objects(FILES)
         function.add_environment("PAYRUNS_BUCKET", self.bucket.bucket_name)
         function.add_to_role_policy(iam.PolicyStatement(actions=["s3:GetObject"], resources=[self.files]))
