@@ -98,12 +98,12 @@ class Walk:
             thread.join()
 
     def _kill(self, run: str, function: str, ended: Event) -> None:
-        """Kill PayLines each time that it has started another part of the lines."""
+        """Kill PayLines each time that it has started another part of the lines, or while it counts them."""
         store = self.stack.place.store()  # a client of this thread
         seen = 0
         while self.killed < self.kills and not ended.wait(0.2):
             row = store.read(keys.payrun(run)) or {}
-            if row.get("started", 0) <= seen:
+            if row.get("started", 0) <= min(seen, self.lines - 1):
                 continue
             for process in filter(lambda one: _is_of(one, function), processes.ours({"awslambdaric"})):
                 with suppress(psutil.Error):
