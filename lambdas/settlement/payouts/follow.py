@@ -99,7 +99,7 @@ class Follower:
                 trouble = NO_RETURN if state.status is Status.RETURNED else NO_DEBIT
                 return self._note(state, moves.counted(state, self.now(), trouble=trouble), "case")
             case Act.WAIT:
-                return self._wait(state)
+                return state
 
     def book(self, recorded: Recorded) -> State | None:
         """Book a bank's line. None if the line names no payout. Raises LineRefused."""
@@ -279,11 +279,6 @@ class Follower:
                 return {"detail": "the bank has never seen it"}
             case Unknown(reason):
                 return {"detail": reason}
-
-    def _wait(self, state: State) -> State:
-        is_listed = state.trouble is None and state.listed_at is not None
-        is_due = is_listed and str(state.listed_at) <= timestamp(self.now())
-        return self._defer(state) if is_due else state
 
     # Lines
 

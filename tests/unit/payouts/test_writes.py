@@ -209,6 +209,39 @@ def test_a_repeated_move_is_a_replay_but_never_a_send(
         store.transact(writes.move(before, after, move, NOW))
 
 
+def test_what_the_bank_knows_is_recorded_once(table: MemoryDynamoDb, store: Store) -> None:
+    before = STATES[Status.RESERVED]
+    put(table, before.to_row())
+    known = writes.known(before, moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND]))
+    store.transact(known)
+
+    with pytest.raises(PayoutFenced, match=f"^send: {PAYOUT.key} has moved on to SENDING"):
+        store.transact(known)
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({}, AccountNotFound),
+        ({"currency": "USD"}, CurrencyMismatch),
+        ({"currency": "EUR", "frozen_at": timestamp(NOW)}, AccountFrozen),
+        ({"currency": "EUR", "closed_at": timestamp(NOW)}, AccountClosed),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_an_account_that_takes_no_return_is_named(
+    table: MemoryDynamoDb, store: Store, row: dict[str, Any], error: type[Exception]
+) -> None:
+    del table.items["ACCOUNT#alice", "BALANCE"]
+    if row:
+        put(table, keys.account("alice"), available=0, **row)
+    before = STATES[Status.PAID]
+    put(table, before.to_row())
+
+    with pytest.raises(error, match=r"^account: "):
+        store.transact(writes.move(before, moves.after(before, Move.RETURN, NOW), Move.RETURN, NOW))
+
+
 def test_a_move_of_an_older_row_is_fenced(table: MemoryDynamoDb, store: Store) -> None:
     before = STATES[Status.SENDING]
     table.put_item(TableName="payouts", Item=to_wire(STATES[Status.PAID].to_row()))
