@@ -1,4 +1,4 @@
-"""What a pay run adds to its payments, and how it grows: `python -m benchmarks.payruns`.
+"""Costs of a pay run beside its payments, and their growth: `python -m benchmarks.payruns`.
 
 Units are the answers of a DynamoDB engine; dollars are modelled with `prices.toml`. Starts of executions are
 left out: each payment has its own.
@@ -6,6 +6,7 @@ left out: each payment has its own.
 
 import argparse
 import logging
+import os
 import tempfile
 import time
 import tracemalloc
@@ -23,9 +24,9 @@ from benchmarks import cost, engine
 from benchmarks.payouts import Counted, counted
 from benchmarks.report import table
 from infra.payruns import OPTIONAL
-from settle.payruns import sheet
+from settle.payruns import checking, sheet
+from settle.stack import Stack
 from settlement.aws import step_functions
-from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.timestamps import timestamp
 from settlement.payruns import bucket, file, writes
 from settlement.payruns.file import Header, Kind, Line, RunFile
@@ -41,6 +42,8 @@ PAID = 1_000
 
 _PRICES = Path(__file__).parent / "prices.toml"
 _SELLERS = 1_000
+_CHECKED_PAYER = "market"
+"""Not the payer of the run whose lines are counted: its lines would be equal."""
 
 
 def line_of(number: int) -> Line:
@@ -68,7 +71,7 @@ def run_of(lines: int) -> tuple[RunFile, Proposal]:
 
 
 def paid(ledger: Ledger, lines: int) -> tuple[Counted, Counted, float]:
-    """Pay a run's lines up to their claims. Return what it took, what one claim takes, and the seconds."""
+    """Pay a run's lines up to their claims. Return its calls, the calls of one claim, and the seconds."""
     from handlers import _dependencies  # noqa: PLC0415 - they read the environment
     from handlers.core import _workers  # noqa: PLC0415
     from handlers.payruns import pay_lines  # noqa: PLC0415
@@ -96,7 +99,7 @@ def paid(ledger: Ledger, lines: int) -> tuple[Counted, Counted, float]:
         redirect_stdout(StringIO()),
     ):
         with counted(ledger.client) as alone:
-            pay_lines._start(file.request_of("0" * 32, found.header, line_of(2)), line_of(2), "0" * 32)
+            pay_lines._start(file.request_of("0" * 32, found.header, line_of(2)), "0" * 32)
         with counted(ledger.client) as taken:
             began = time.perf_counter()
             answer = pay_lines.handler({}, Context())
@@ -106,7 +109,7 @@ def paid(ledger: Ledger, lines: int) -> tuple[Counted, Counted, float]:
 
 
 def of_lines(ledger: Ledger) -> Iterator[str]:
-    """Yield a line's units, beside those of its claim, which a payment by the start queue has as well."""
+    """Yield the units of a line. Its claim is left out: a payment by the start queue has it as well."""
     taken, alone, seconds = paid(ledger, PAID)
     rows = [(name, f"{count / PAID:g}") for name, count in sorted(Counter(taken.calls).items())]
     yield from table(("call", "for each line"), rows)
@@ -132,8 +135,12 @@ def of_lines(ledger: Ledger) -> Iterator[str]:
     yield f"{PAID / seconds:.0f} lines a second without a pace, on an engine of this machine"
 
 
-def of_sheets(config: StageConfig, sizes: tuple[int, ...]) -> Iterator[str]:
-    """Yield what it takes to read a sheet and to write the run's file."""
+def of_sheets(ledger: Ledger, stack: Stack, sizes: tuple[int, ...]) -> Iterator[str]:
+    """Yield the time and memory of a proposal: the sheet is read, and each line is checked."""
+    ledger.open(_CHECKED_PAYER, 10**12)
+    for number in range(_SELLERS):
+        ledger.open(f"seller{number}", 0)
+    header, config = Header(name="bench", kind=Kind.PAYMENTS, payer=_CHECKED_PAYER), stack.config
     rows = list[tuple[str, ...]]()
     for size in sizes:
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as written:
@@ -144,19 +151,23 @@ def of_sheets(config: StageConfig, sizes: tuple[int, ...]) -> Iterator[str]:
             written.flush()
             began = time.perf_counter()
             found = sheet.read(written.name, Kind.PAYMENTS, config)
-            content = RunFile(Header(name="bench", kind=Kind.PAYMENTS, payer="shop"), found.lines).content
             seconds = time.perf_counter() - began
-            assert not found.problems, found.problems
+            began = time.perf_counter()
+            checked = checking.check(stack, found, header, NOW)
+            of_check = time.perf_counter() - began
+            assert not checked.problems, checked.problems[:3]
             tracemalloc.start()
             sheet.read(written.name, Kind.PAYMENTS, config)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
+        content = checked.file.content
         began = time.perf_counter()
-        file.parse(content, file.digest_of(content))
+        file.parse(content, checked.digest)
         parsed = time.perf_counter() - began
-        per_line = (f"{seconds / size * 1e6:.0f}", f"{parsed / size * 1e6:.0f}", f"{peak / size:.0f}")
+        times = (seconds, of_check, parsed)
+        per_line = (*(f"{one / size * 1e6:.0f}" for one in times), f"{peak / size:.0f}")
         rows.append((f"{size:,}", f"{len(content) / 2**20:.1f}", *per_line))
-    titles = ("read, µs a line", "PayLines reads it, µs a line", "memory, bytes a line")
+    titles = ("read, µs a line", "checked, µs", "read by PayLines, µs", "memory, bytes a line")
     yield from table(("lines", "file, MB", *titles), rows)
 
 
@@ -166,13 +177,13 @@ def main() -> None:
     parser.add_argument("--lines", type=int, nargs="+", default=list(LINES), help="sizes of the sheets")
     sizes = tuple(parser.parse_args().lines)
     logging.disable(logging.CRITICAL)
-    with ExitStack() as stack:
-        url = stack.enter_context(engine.dynamodb())
+    with ExitStack() as held:
+        url = held.enter_context(engine.dynamodb())
         place = engine.table(url, "payrun", is_ours=True)
         ledger = over(boto3.client("dynamodb", endpoint_url=place.url), place.table)
-        from handlers import _dependencies  # noqa: PLC0415 - it reads the environment
-
-        parts: tuple[Iterator[str], ...] = (of_lines(ledger), of_sheets(_dependencies.config, sizes))
+        outputs = {"TableName": place.table, "StageConfig": os.environ["STAGE_CONFIG"]}
+        stack = Stack("bench", outputs, boto3.Session(), place.url)
+        parts: tuple[Iterator[str], ...] = (of_lines(ledger), of_sheets(ledger, stack, sizes))
         for lines in parts:
             for line in lines:
                 print(line, flush=True)

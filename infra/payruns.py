@@ -116,7 +116,7 @@ class PayRuns(Construct):
 
     @property
     def proposes(self) -> dict[str, object]:
-        """What a person may do who proposes runs: put a file that is not there."""
+        """The right to propose runs: to put a file under a new name."""
         put = allow("RunFiles", ["s3:PutObject"], [self.files])
         # The embedded AWS does not know this key of a condition.
         return put if self._is_embedded else put | {"Condition": {"Null": {"s3:if-none-match": "false"}}}

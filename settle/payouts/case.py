@@ -28,7 +28,7 @@ _EFFECTS: Mapping[tuple[Status, Verdict], str] = {
 
 @dataclass
 class OnRecord:
-    """Proposals about what is shown now, and the approved one. `unreadable` names malformed rows."""
+    """Proposals about a case as it is shown now, and the approved one. `unreadable` names malformed rows."""
 
     proposed: dict[Verdict, dict[str, str]] = field(default_factory=dict)
     approved: dict[str, str] | None = None
@@ -48,13 +48,13 @@ def describe(stack: Stack, state: State, found: OnRecord) -> dict[str, Any]:
 
 
 def approval(stack: Stack, state: State, order: Mapping[str, Any]) -> str:
-    """Return another person's command to approve a proposal about what is shown now."""
+    """Return another person's command to approve a proposal about the case as it is."""
     against = order.get("contradicts", False)
     return _command(stack, state, "approve", order["verdict"], order.get("account"), against=against)
 
 
 def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
-    """Return what is on record about open cases, by the payout's key."""
+    """Return the decisions about open cases, by the payout's key."""
     found = dict[str, OnRecord]()
     for state in states:
         rows, unreadable = decisions(stack, state.key, _beginning(state))
@@ -90,7 +90,7 @@ def of_rows(state: State, rows: Iterable[Row]) -> OnRecord:
 
 
 def _beginning(state: State) -> str:
-    """The sort keys' beginning of decisions about what is shown now."""
+    """The beginning of sort keys of decisions about the case as it is."""
     approval = keys.payout_approved(state.key, state.cases, state.digest)
     return str(approval["sk"]).removesuffix("APPROVED")
 

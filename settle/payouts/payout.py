@@ -79,7 +79,7 @@ def describe(stack: Stack, key: str) -> dict[str, Any]:
 def of_rows(
     stack: Stack, state: State, rows: Sequence[Row], found: OnRecord, unreadable: Sequence[str]
 ) -> dict[str, Any]:
-    """Describe a payout by its entries, and by the decisions about its open case. Raises MalformedRow."""
+    """Describe a payout from its entries and the decisions about its open case. Raises MalformedRow."""
     lines, malformed = _lines(stack, state, rows)
     opened = {"case": case.describe(stack, state, found)} if state.trouble is not None else {}
     unreadable = [*unreadable, *malformed, *found.unreadable]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from settle.exit_codes import CommandFailed, Exit
 from settle.payruns import on_record
@@ -33,9 +34,9 @@ Same = tuple[str, str, str, str | None]
 
 @dataclass
 class Checked:
-    """`left`: what the payer's account would have, as decimal text; None if it is unknown.
+    """`left`: the payer's balance after the run, as decimal text; None if it is unknown.
 
-    `differs`: lines that the last run of this name has otherwise: new, gone.
+    `differs`: the new lines since the last run of this name, and the lines that are gone.
     """
 
     file: RunFile
@@ -48,7 +49,7 @@ class Checked:
     def run(self) -> str:
         return file.run_of(self.digest)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return file.digest_of(self.file.content)
 
@@ -71,7 +72,7 @@ def check(stack: Stack, sheet: Sheet, header: Header, at: datetime) -> Checked:
     _payer(stack, checked)
     checked.problems += _equal(stack, checked.file, earlier)
     if unknown := sorted({*header.repeats} - {line.number for line in sheet.lines}):
-        checked.problems.append(Problem(0, "", f"--repeat: there is no line {unknown[0]}"))
+        checked.problems.append(Problem(0, "", f"--repeat: no line {unknown[0]} is there"))
     checked.problems.sort()
     _compare(stack, checked, earlier)
     several = sum(count > 1 for count in Counter(line.payee for line in sheet.lines).values())
@@ -186,9 +187,9 @@ def _repeated(lines: Sequence[Line]) -> Iterator[Problem]:
 
 
 def _earlier(stack: Stack, checked: Checked, at: datetime) -> list[tuple[OnRecord, RunFile]]:
-    """Return the payer's runs that are open or ended lately, with their files, the latest first.
+    """Return the payer's open and lately ended runs with their files, the latest first.
 
-    Those of this name, and the parent, are among them.
+    Older runs are among them if they have this name, or are the parent.
     """
     header, since = checked.file.header, timestamp(at - EARLIER)
     found, unreadable = list[tuple[OnRecord, RunFile]](), dict[str, str]()

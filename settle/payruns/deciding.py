@@ -1,4 +1,4 @@
-"""Orders on a run. What a person is shown comes from the file itself, not from what its proposer said."""
+"""Orders on a run. Its file is compared with its proposal before each order."""
 
 from datetime import datetime
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 from settle.exit_codes import CommandFailed, Exit
 from settle.order import give
 from settle.payruns import checking, on_record
-from settle.payruns.sheet import Problem
 from settle.stack import Stack
 
 SHOWN_MAX = 20
@@ -15,22 +14,11 @@ SHOWN_MAX = 20
 _PAYING = ("approve", "run")
 
 
-def _told(problem: Problem) -> str:
-    return f"line {problem.line}: {problem.text}"
-
-
-def shown(stack: Stack, name: str) -> dict[str, Any]:
-    """Return a run, after its file was compared with its proposal. Raises CommandFailed, MalformedRow."""
-    one = on_record.find(stack, name)
-    run = on_record.file_of(stack, one.proposal)
-    return on_record.described(stack, one) | {"repeats": list(run.header.repeats)}
-
-
 def order(stack: Stack, verb: str, name: str, digest: str | None, at: datetime) -> dict[str, Any]:
     """Give an order on a run, and return the run as it is then. Safe to repeat. Raises CommandFailed.
 
-    `digest`: of what the person was shown. Before a run begins, its lines are compared with other runs once
-    more: two may have been proposed at once.
+    `digest`: of the file that the person was shown. Before a run begins, its lines are compared with other
+    runs once more: two may have been proposed at once.
     """
     one = on_record.find(stack, name)
     run = on_record.file_of(stack, one.proposal)
@@ -40,7 +28,7 @@ def order(stack: Stack, verb: str, name: str, digest: str | None, at: datetime) 
     if digest != found["digest"]:
         raise CommandFailed(Exit.CONFLICT, "digest: the run has another file than you were shown")
     if verb in _PAYING and not one.state.begun and (equal := checking.equal_lines(stack, run, at)):
-        told = f"{len(equal)} of its lines are paid by another run, or may be: cancel one of the two"
-        raise CommandFailed(Exit.CONFLICT, f"run: {told}", "\n".join(map(_told, equal[:SHOWN_MAX])))
+        told = "its lines may be paid twice: cancel this run, or settle each of these"
+        raise CommandFailed(Exit.CONFLICT, f"run: {told}", "\n".join(map(str, equal[:SHOWN_MAX])))
     give(stack, f"{verb}-payrun", {"run": found["run"], "digest": digest})
     return on_record.described(stack, on_record.of(stack, found["run"]))

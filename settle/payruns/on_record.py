@@ -17,8 +17,7 @@ from settlement.core.model.stored import MalformedRow, exponent_of
 from settlement.payruns import bucket, file
 from settlement.payruns.changes import told
 from settlement.payruns.file import RUN, DamagedFile, RunFile
-from settlement.payruns.paying import differs
-from settlement.payruns.run import Proposal, Run, Status, approvers
+from settlement.payruns.run import Proposal, Run, Status, approvers, differs
 
 FIELDS = ("name", "status", "payer", "kind", "lines", "sums", "started", "ended", "proposed_at", "run")
 
@@ -94,7 +93,7 @@ def every(stack: Stack, unreadable: dict[str, str]) -> list[OnRecord]:
 
 
 def may_be_of(stack: Stack, run: str, payer: str) -> bool:
-    """Whether an unreadable run may be one of this payer, by what is left of its proposal."""
+    """Whether an unreadable run may be one of this payer. Its proposal may be readable."""
     try:
         row = stack.store.read(keys.payrun_proposed(run)) or {}
     except MalformedRow:
@@ -110,7 +109,7 @@ def file_of(stack: Stack, one: Proposal) -> RunFile:
         if answer["ContentLength"] > bucket.BYTES_MAX:
             raise DamagedFile(f"it has over {bucket.BYTES_MAX} bytes")
         found = file.parse(answer["Body"].read(), one.digest)
-        wrong = differs(found, one, stack.config)
+        wrong = differs(one, found, stack.config)
     except ClientError as error:
         code = error.response["Error"]["Code"]
         told = f"file: {name}: {_ABSENT.get(code, code)}"
@@ -130,8 +129,13 @@ def sums_of(stack: Stack, subject: str, sums: dict[str, int]) -> dict[str, str]:
     }
 
 
+def shown(stack: Stack, one: OnRecord, found: RunFile) -> dict[str, Any]:
+    """Return a run as its approvers see it: its file was compared, and is `found`. Raises MalformedRow."""
+    return described(stack, one) | {"repeats": list(found.header.repeats)}
+
+
 def described(stack: Stack, one: OnRecord) -> dict[str, Any]:
-    """What people are shown of a run, with the commands that come next."""
+    """Return a run's rows, with the next commands. Raises MalformedRow."""
     proposal, state = one.proposal, one.state
     return {
         **told(state, stack.config),

@@ -72,15 +72,17 @@ def propose(
 
 @app.command("status")
 def status(run: Run, stack: StackName = None, as_json: AsJson = False) -> None:
-    """Show a run: what was proposed and approved, how far it is, the outcomes, and the next commands.
+    """Show a run: its proposal, approvals, progress, outcomes, and the next commands.
 
     Exit code 0: finished; 7: not yet.
 
     Example: settle payrun status sellers-2026-11 --stack settlement-prod
     """
-    from settle.payruns import deciding, payrun_output
+    from settle.payruns import on_record, payrun_output
 
-    told = deciding.shown(find(stack), run)
+    target = find(stack)
+    one = on_record.find(target, run)
+    told = on_record.shown(target, one, on_record.file_of(target, one.proposal))
     payrun_output.run(told, as_json)
     raise typer.Exit(payrun_output.code_of(told))
 
@@ -176,7 +178,8 @@ def results(
 
     csv = is_csv(as_csv, as_sheet, as_json)
     target = find(stack)
-    lines = list(found.lines(target, on_record.find(target, run)))
+    one = on_record.find(target, run)
+    lines = list(found.lines(target, one, on_record.file_of(target, one.proposal)))
     if csv:
         sheet.show([lines], found.FIELDS, ("line", "amount"), guarded=as_sheet)
     else:

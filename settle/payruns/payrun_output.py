@@ -25,12 +25,13 @@ def code_of(told: Mapping[str, Any]) -> Exit:
 
 
 def checked(stack: Stack, found: Checked, as_json: bool, *, more: int, is_answer: bool) -> None:
-    """Print the file's sums, and its faults on standard error. `is_answer`: no other JSON follows."""
+    """Print the file's sums, and its faults on standard error.
+
+    `is_answer`: the JSON is the command's only one.
+    """
     more += len(found.problems[PROBLEMS_MAX:])
     for problem in found.problems[:PROBLEMS_MAX]:
-        place = f"line {problem.line}" if problem.line else "file"
-        column = f", {problem.column}" if problem.column else ""
-        note(f"{place}{column}: {problem.text}")
+        note(str(problem))
     if more:
         note(f"and {more} more faults")
     try:

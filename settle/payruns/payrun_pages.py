@@ -20,9 +20,10 @@ def payrun(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def described(stack: Stack, one: OnRecord) -> tuple[str, dict[str, Any]]:
-    found = list(results.lines(stack, one))
+    file = on_record.file_of(stack, one.proposal)
+    found = list(results.lines(stack, one, file))
     return "payrun.html", {
-        "run": on_record.described(stack, one),
+        "run": on_record.shown(stack, one, file),
         "lines": found,
         "now": results.counted(found),
     }

@@ -47,5 +47,4 @@ def propose(stack: Stack, checked: Checked, reason: str) -> dict[str, Any]:
     }
     give(stack, "propose-payrun", order)
     one = on_record.of(stack, checked.run)
-    on_record.file_of(stack, one.proposal)
-    return on_record.described(stack, one)
+    return on_record.shown(stack, one, on_record.file_of(stack, one.proposal))

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from settle.payruns import on_record
 from settle.payruns.on_record import OnRecord
 from settle.stack import Stack
 from settlement.payruns import file, outcomes
-from settlement.payruns.file import Kind
+from settlement.payruns.file import Kind, RunFile
 from settlement.payruns.outcomes import Outcome
 
 FIELDS = ("line", "payee", "amount", "currency", "reference", "outcome", "why", "next", "key")
@@ -16,9 +15,8 @@ FIELDS = ("line", "payee", "amount", "currency", "reference", "outcome", "why", 
 _MEND = "the payer has the money: mend the line, and propose it in a follow-up run"
 
 
-def lines(stack: Stack, one: OnRecord) -> Iterator[dict[str, Any]]:
-    """Yield each line of the file with its outcome now. Raises CommandFailed, StoreUnavailable."""
-    found = on_record.file_of(stack, one.proposal)
+def lines(stack: Stack, one: OnRecord, found: RunFile) -> Iterator[dict[str, Any]]:
+    """Yield each line of the file with its outcome now. Raises StoreUnavailable."""
     told = outcomes.of_lines(stack.store, stack.config, one.state.run, found.header, found.lines)
     for place, outcome in enumerate(told):
         line = outcome.line

@@ -91,6 +91,10 @@ class Problem(NamedTuple):
     column: str
     text: str
 
+    def __str__(self) -> str:
+        place = f"line {self.line}" if self.line else "file"
+        return f"{place}, {self.column}: {self.text}" if self.column else f"{place}: {self.text}"
+
 
 class Sheet(NamedTuple):
     """A file's lines, the first PROBLEMS_MAX problems, and the number of `more` problems.

@@ -82,7 +82,7 @@ class Looking:
         return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
 
     def cut(self) -> list[str]:
-        """Return what a narrow window or a sheet of paper cuts off."""
+        """Return the elements that a narrow window or a sheet of paper cuts off."""
         self.resize(NARROW)
         found: list[str] = self.page.evaluate(_CUT)
         self.resize(PAPER)

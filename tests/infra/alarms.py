@@ -205,7 +205,7 @@ SUMS = {
 
 
 def of_stage(stage: str) -> dict[str, Alarm]:
-    """Return the alarms on one metric that a stage has by its settings."""
+    """Return a stage's alarms on one metric, by the stage's settings."""
     reading = BANK_ALARMS if stage in READING else {}
     running = PAYRUN_ALARMS if stage in RUNNING else {}
     return ALARMS | reading | running | (PAYOUT_ALARMS if stage in PAYING else {})

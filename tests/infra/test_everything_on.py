@@ -23,7 +23,7 @@ OFF = {
 
 
 def left_off(settings: Any) -> Iterator[str]:
-    """A flag has to be True, and any other default replaced. A number is no option."""
+    """A flag has to be True, and any other default replaced. Numbers are left out."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         default = (

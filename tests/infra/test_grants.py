@@ -189,7 +189,7 @@ def test_functions_that_read_strangers_input_cannot_move_money() -> None:
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""Index attributes changed by settlement updates. The proof checks those of orders."""
+"""Index attributes changed by settlement updates. The proof checks the orders' ones."""
 
 
 def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None:

@@ -1,4 +1,4 @@
-"""What a stage has only if its operator wants it: it changes nothing else, and each finding is explained."""
+"""Options of a stage: each changes nothing else, and each finding is explained."""
 
 from pathlib import Path
 from typing import Any, NamedTuple

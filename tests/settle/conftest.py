@@ -37,7 +37,7 @@ WAIT = "import time; print(flush=True); time.sleep(600)"
 
 
 def raising(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
-    """A function that fails, whatever it is asked."""
+    """A function that fails for each input."""
 
     def fail(*_: object, **__: object) -> None:
         raise failure

@@ -67,7 +67,7 @@ class Orders:
         """API Gateway's own answer, without a call of the function."""
 
         self.throttled = 0
-        """Number of orders that API Gateway will answer by itself."""
+        """Number of orders that API Gateway will refuse as too many."""
 
         self.throttles = Answer(429, {"message": "Too Many Requests"})
 

@@ -34,7 +34,7 @@ OF_A_LINE = [
 ]
 
 OF_A_RUN = "writes.taken[0]"
-"""Beside a reservation, which tells of a replay first."""
+"""Beside a reservation, which meets a replay first."""
 
 OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN)
 RECORDS = [name for name in PUTS if name not in OTHERS]

@@ -115,7 +115,7 @@ def _imported(name: str) -> Iterator[str]:
 
 
 def _layer(name: str) -> str:
-    """Return the part of a `settle` module, by its name or folder; a room's other modules are queries."""
+    """Return the part of `settle` that a module belongs to; a room's other modules are queries."""
     named = [layer for pattern, layer in NAMED.items() if fnmatchcase(name, pattern)]
     folder, *within = name.split(".")[1:]
     by_folder = SHARED if not within else folder if folder in LAYERS else "queries"

@@ -22,7 +22,7 @@ from settlement.signing.stage import row_keys
 
 LISTED_MAX = 1_000
 RESERVED_MS = 15_000
-"""A batch has started by then, unless a service does not answer; the next call starts the rest."""
+"""Reserved for the part that has begun. The next call starts the lines that this one does not reach."""
 
 SHOWN_MAX = 64
 """Characters of a run's id: a forged row may have any."""
@@ -30,7 +30,7 @@ SHOWN_MAX = 64
 
 @observed("payruns")
 def handler(event: Any, context: Any) -> dict[str, int]:
-    """Go on with each running run, in turn. A run that fails delays no other, and is tried again."""
+    """Go on with each running run, in turn. A failing run is tried again, and does not delay the others."""
     listed = _dependencies.store.listed(keys.PAYRUNS_RUNNING, up_to=keys.END_OF_TIME, limit=LISTED_MAX)
     runs = [keys.subject(one)[1] for one in listed]
     first = _dependencies.now().minute % max(len(runs), 1)  # each run is the first in its turn
@@ -48,7 +48,10 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 def _worked(run: str, pace: _workers.Pace, context: Any, until_ms: int) -> bool:
     def start(request: dict[str, Any], header: Header, line: Line, run: str) -> None:
         pace.wait()
-        (_reserve if header.kind is Kind.PAYOUTS else _start)(request, line, run)
+        if header.kind is Kind.PAYOUTS:
+            _reserve(request, line, run)
+        else:
+            _start(request, run)
 
     payer = Payer(
         _dependencies.store,
@@ -69,7 +72,7 @@ def _worked(run: str, pace: _workers.Pace, context: Any, until_ms: int) -> bool:
     return True
 
 
-def _start(request: dict[str, Any], line: Line, run: str) -> None:
+def _start(request: dict[str, Any], run: str) -> None:
     """Claim, then start on Express. Recovery makes up for an execution that never starts or dies at once."""
     one = parse_request(request, _dependencies.config)
     execution = executions.queued(one.key, run)

@@ -188,7 +188,7 @@ class Follower:
     def _send(self, state: State) -> State:
         """Send, unless the bank knows the payout: a table that was restored may have forgotten its send.
 
-        What the bank knows is recorded as sent. Nothing is sent then, so nothing bars it.
+        A payout that the bank knows is recorded as sent, even if its destination is frozen.
         """
         known = self.bank.find(state) if policy.may_be_known(state, self.now()) else NeverSeen()
         if isinstance(known, Unknown):

@@ -49,7 +49,7 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout that was sent as a health check: it may have failed, and no other may be left.
+        """Admit a payout that was sent as a health check. It may have failed, and may be the only one left.
 
         Raises NotAdmitted.
         """

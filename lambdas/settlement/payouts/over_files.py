@@ -1,8 +1,7 @@
 """A bank that takes files: for each payout one SEPA credit transfer (pain.001.001.09) in a bucket.
 
-A file in the bucket counts as handed over, so nobody may remove it. The bank's statement tells the payout's
-end; its reports (pain.002), if they are delivered to the bucket, may tell it earlier. A payout that neither
-ends within three days becomes a case.
+A file in the bucket counts as handed over, and must stay. The bank's statement has the payout's end; a report
+(pain.002) in the bucket may have it earlier. A payout with neither after three days becomes a case.
 """
 
 from collections.abc import Iterator, Mapping

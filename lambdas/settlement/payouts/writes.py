@@ -111,7 +111,7 @@ def move(
     to_suspense: bool = False,
     line: BankLine | None = None,
 ) -> tuple[Write, ...]:
-    """Move the payout and its money. `line`, if any, belongs to no other payout or order.
+    """Move the payout and its money. `line` must be new to all payouts and orders.
 
     A send refuses a frozen destination.
     """

@@ -11,7 +11,7 @@ from settlement.payruns.file import DamagedFile
 
 PREFIX = "runs/"
 BYTES_MAX = 64 * 2**20
-"""Above the largest file: 100,000 lines of 600 bytes."""
+"""Maximum size of a file. 100,000 lines of 600 bytes fit; a file with longer ones has fewer lines."""
 
 _client = clients.LazyClient(
     "s3", Config(connect_timeout=2, read_timeout=20, retries={"total_max_attempts": 2, "mode": "standard"})

@@ -135,10 +135,11 @@ def _object(line: bytes) -> dict[str, Any]:
 def _problems(file: RunFile) -> Iterator[str]:
     header, numbers = file.header, [line.number for line in file.lines]
     ones: tuple[Header | Line, ...] = (header, *file.lines)
+    known = {number for number in numbers if type(number) is int}
     if not all(_is_text(one, name) for one in ones for name in _TEXTS):
         yield "its names, ids, amounts and references must be texts"
         return
-    if not {*header.repeats} <= {*numbers}:
+    if not all(type(number) is int and number in known for number in header.repeats):
         yield "its repeats must be numbers of its lines"
     if not (isinstance(header.name, str) and NAME.fullmatch(header.name)):
         yield f"its name must match ^{NAME.pattern}$"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from settlement.core.model import money
 from settlement.core.model.errors import InvalidRequest
@@ -80,7 +79,3 @@ def parse_shown(raw: object) -> tuple[str, str]:
     if not (isinstance(digest, str) and DIGEST.fullmatch(digest) and digest.startswith(run)):
         raise InvalidRequest("digest: must be that of the run's file, as it was shown")
     return run, digest
-
-
-def told(proposal: Proposal, **more: Any) -> dict[str, Any]:
-    return {"run": proposal.run, "digest": proposal.digest, "name": proposal.name, **more}

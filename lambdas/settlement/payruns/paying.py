@@ -25,7 +25,7 @@ from settlement.payruns.file import DamagedFile, Header, Kind, Line, RunFile
 from settlement.payruns.run import Proposal, Run, Status
 
 BATCH = 40
-"""Lines of a part: so many may still be paid after a cancellation."""
+"""Lines of a part. At most one part is still paid after a cancellation."""
 
 Start = Callable[[dict[str, Any], Header, Line, str], None]
 """Starts the payment of a request, header, line and run. Raises a Refusal, or an error that a later call
@@ -89,7 +89,7 @@ class Payer:
         return Run.from_row(row)
 
     def _approved(self, state: Run) -> RunFile:
-        """The file, if enough persons approved exactly it. Raises NotProven, MalformedRow."""
+        """Return the file, if enough persons approved exactly it. Raises NotProven, MalformedRow."""
         partition = keys.payrun_proposed(state.run)["pk"]
         rows = [one for one in self.store.entries(partition, "A", "Q") if self.is_proven(one)]
         proposed = [one for one in rows if one["sk"] == keys.payrun_proposed(state.run)["sk"]]
@@ -101,7 +101,7 @@ class Payer:
             raise NotProven(f"run: {state.run} has {len(persons)} of {proposal.needed} approvals")
         try:
             found = file.parse(self.read_file(proposal.digest), proposal.digest)
-            if told := differs(found, proposal, self.config):
+            if told := run.differs(proposal, found, self.config):
                 raise DamagedFile(told)
         except DamagedFile as damaged:
             raise NotProven(f"run: {state.run}: its file: {damaged}") from None
@@ -179,18 +179,3 @@ def counted(state: Run, ended: Sequence[outcomes.Outcome], config: StageConfig) 
         lines[one.status] += 1
         sums[f"{one.status} {one.line.currency}"] += file.minor_units(one.line, config)
     return replace(state, ended=state.ended + len(ended), outcomes=dict(lines), sums=dict(sums))
-
-
-def differs(found: RunFile, proposal: Proposal, config: StageConfig) -> str | None:
-    """What persons were shown otherwise than the file has it. Raises DamagedFile."""
-    header = found.header
-    in_file = {
-        "name": header.name,
-        "kind": header.kind,
-        "payer": header.payer,
-        "parent": header.parent,
-        "lines": len(found.lines),
-        "sums": found.sums(config),
-    }
-    other = [name for name, value in in_file.items() if getattr(proposal, name) != value]
-    return f"its {', '.join(other)} are not as approved" if other else None

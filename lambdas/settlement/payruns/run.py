@@ -8,9 +8,10 @@ from typing import Any
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.request import ACCOUNT
+from settlement.core.model.stage_config import StageConfig
 from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.http.caller import person_of
-from settlement.payruns.file import DIGEST, LINES_MAX, NAME, RUN, Kind, run_of
+from settlement.payruns.file import DIGEST, LINES_MAX, NAME, RUN, Kind, RunFile, run_of
 
 
 class Status(StrEnum):
@@ -53,16 +54,16 @@ class Proposal:
         """Raises MalformedRow."""
         row = sound(row)
         found = cls(
-            **{name: row[name] for name in _PROPOSED if name in (*row, *_NEEDED)},
+            **{name: row[name] for name in _PROPOSED},
             kind=_member(row, "kind", Kind),
+            parent=row.get("parent"),
         )
         if problem := _wrong(found):
             raise MalformedRow(f"{subject_of(row)}: {problem}")
         return found
 
 
-_PROPOSED = ("digest", "name", "payer", "lines", "sums", "needed", "reason", "by", "posted_at", "parent")
-_NEEDED = _PROPOSED[:-1]
+_PROPOSED = ("digest", "name", "payer", "lines", "sums", "needed", "reason", "by", "posted_at")
 
 
 def _wrong(one: Proposal) -> str | None:
@@ -169,3 +170,18 @@ def approvers(proposal: Proposal, rows: Iterable[Row]) -> set[str]:
     """The approvers of a proposal, without its proposer."""
     approved = {person_of(str(row.get("by"))) for row in rows if row.get("digest") == proposal.digest}
     return approved - {person_of(proposal.by)}
+
+
+def differs(proposal: Proposal, found: RunFile, config: StageConfig) -> str | None:
+    """Name the facts in which a proposal and its file differ. None: they agree. Raises DamagedFile."""
+    header = found.header
+    in_file = {
+        "name": header.name,
+        "kind": header.kind,
+        "payer": header.payer,
+        "parent": header.parent,
+        "lines": len(found.lines),
+        "sums": found.sums(config),
+    }
+    other = [name for name, value in in_file.items() if getattr(proposal, name) != value]
+    return f"its {', '.join(other)} are not as approved" if other else None

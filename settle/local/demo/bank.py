@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Case:
-    """A payout of the demo: what the bank does, and how it ends."""
+    """A payout of the demo, with the behaviour of its bank and its end."""
 
     told: str
     behaviour: Behaviour
@@ -74,7 +74,7 @@ class Walk:
 
     @property
     def stray(self) -> str:
-        """Reference of the line that nobody sent."""
+        """Reference of a line without a payout."""
         return f"for {self.payer(0)}"
 
     def state(self, number: int) -> State:
@@ -104,7 +104,7 @@ class Walk:
     # The stage
 
     def external(self) -> int:
-        """What the books say is at the bank, in minor units."""
+        """The balance at the bank by the books, in minor units."""
         found = table_scan.proof(self.stack.store, self.stack.config.currencies, self.stack.row_keys)
         told = found["currencies"].get(CURRENCY, {}).get("external", "0.00")
         sign, digits = (1, told[1:]) if told.startswith("-") else (-1, told)

@@ -72,9 +72,9 @@ class Walk:
             open_account(self.stack, f"seller{number}.{self.run}", CURRENCY, "0")
 
     def pay(self, run: str) -> None:
-        """Call PayLines until the run is over. Its killed calls fail, and the next ones go on.
+        """Call PayLines until the run is over. A killed call fails, and the next one goes on.
 
-        Recovery, by its schedule, starts the lines that a killed call has only claimed.
+        Recovery starts the lines that a killed call has only claimed.
         """
         give_up_at = time.monotonic() + PAY_SECONDS_MAX
         with self._killing(run):
@@ -136,15 +136,15 @@ def walk(
         checked = checking.check(operator, found, header, instants.now())
         proposed = proposing.propose(operator, checked, "the sales of the demo")
         report("pay run: one person has proposed it, another approves what the file holds")
-        shown = deciding.shown(approver, proposed["run"])
-        deciding.order(approver, "approve", shown["run"], shown["digest"], instants.now())
-        deciding.order(operator, "run", shown["run"], shown["digest"], instants.now())
-        one.pay(shown["run"])
-    return _told(one, on_record.of(stack, shown["run"]), checked)
+        run, digest = proposed["run"], proposed["digest"]
+        deciding.order(approver, "approve", run, digest, instants.now())
+        deciding.order(operator, "run", run, digest, instants.now())
+        one.pay(run)
+    return _told(one, on_record.of(stack, run), checked)
 
 
 def _told(one: Walk, run: on_record.OnRecord, checked: checking.Checked) -> tuple[dict[str, Any], bool]:
-    lines = list(results.lines(one.stack, run))
+    lines = list(results.lines(one.stack, run, checked.file))
     account = one.stack.store.account(one.payer)
     paid = sum(money.parse(line["amount"], EXPONENT) for line in lines if line["outcome"] == "SETTLED")
     left = money.parse(FUNDS, EXPONENT) - (account.available if account else 0)

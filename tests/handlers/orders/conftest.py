@@ -36,7 +36,7 @@ SHOWN: dict[str, dict[str, Any]] = {
     "reverse": {"amount": "48.20"},
     "reverse-part": {"part": 1, "amount": "5.00"},
 }
-"""What an approval repeats of its proposal, besides decision and digest."""
+"""Facts that an approval repeats from its proposal, besides decision and digest."""
 
 
 @dataclass

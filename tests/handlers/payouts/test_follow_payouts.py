@@ -1,4 +1,4 @@
-"""A look moves one payout. A run looks at all due payouts, and one failure delays no other."""
+"""A look moves one payout. A run looks at all due payouts, and goes on after a failure."""
 
 import io
 import json

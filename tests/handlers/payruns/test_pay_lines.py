@@ -1,4 +1,4 @@
-"""PayLines pays each line of an approved run once, and tells what hinders a run."""
+"""PayLines pays each line of an approved run once, and reports hindered runs."""
 
 import io
 from collections.abc import Callable
@@ -11,8 +11,10 @@ import pytest
 
 from handlers import _dependencies
 from handlers.core import _claim
+from handlers.payouts import _payouts
+from settlement.aws import step_functions
 from settlement.core.ledger import keys
-from settlement.core.model.errors import StoreUnavailable
+from settlement.core.model.errors import StartUnavailable, StoreUnavailable
 from settlement.core.model.request import parse_request
 from settlement.core.model.status import Step
 from settlement.core.model.timestamps import timestamp
@@ -130,6 +132,40 @@ def test_a_payment_that_settings_refuse_waits_until_a_cancellation_ends(desk: De
     assert row
     assert (row["refused"], row["why"][:6]) == ("InvalidRequest", "payee:")
     assert desk.run(run).outcomes == {"REFUSED": 1}
+
+
+def test_one_failing_start_leaves_the_other_lines_started(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.go()
+    real = step_functions.start
+
+    def start(machine: str, name: str, wire: dict[str, Any], trace: Any) -> None:
+        if wire["key"] == key_of(RUN, 2):
+            raise StartUnavailable("dead")
+        real(machine, name, wire, trace)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(step_functions, "start", start)
+        assert desk.pay() == HINDERED
+
+    assert {wire["key"] for _, _, wire in desk.calls.step_functions.started} == keys_of(RUN, 3, 5)
+    assert (desk.run().begun, desk.run().started) == (3, 0)
+    assert desk.pay() == ONE
+    assert desk.run().started == 3
+
+
+def test_a_damaged_payment_has_started_and_stops_the_count(desk: Desk) -> None:
+    desk.go()
+    desk.pay()
+    desk.alter(keys.settlement(key_of(RUN, 3)), status="LOST")
+    desk.alter(keys.payrun(RUN), **AGAIN)
+
+    assert desk.pay() == ONE
+    desk.settle(RUN, 2, 5)
+    desk.pay()
+
+    assert (desk.run().started, desk.run().ended, desk.run().outcomes) == (3, 1, {"SETTLED": 1})
 
 
 def test_a_key_of_another_payment_refuses_its_line(desk: Desk) -> None:
@@ -289,12 +325,21 @@ def test_a_call_without_time_begins_no_batch(desk: Desk, monkeypatch: pytest.Mon
     assert (desk.run(run).begun, desk.run(run).started) == (5, 5)
 
 
-def test_the_time_is_shared_among_runs(desk: Desk) -> None:
+@pytest.mark.parametrize(("minute", "begun"), [(0, [0, 2]), (1, [2, 0])])
+def test_the_time_is_shared_among_runs_in_turn(desk: Desk, minute: int, begun: list[int]) -> None:
     runs = sorted(desk.go(lines(2, amount=amount)) for amount in ("0.01", "0.02"))
+    desk.calls.later(minutes=minute)
 
     desk.pay(chain([55_000], repeat(35_000)))  # the first run's share ends at 35 s
 
-    assert [desk.run(run).begun for run in runs] == [0, 2]
+    assert [desk.run(run).begun for run in runs] == begun
+
+
+def test_a_call_without_time_reads_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.go()
+    monkeypatch.setattr(bucket, "_client", Throttled())
+
+    assert desk.pay(chain([50_000], repeat(15_000))) == ONE
 
 
 def test_a_cancellation_stops_after_the_begun_lines(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +428,34 @@ def test_a_damaged_account_refuses_no_line(payouts: Desk) -> None:
     run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
     payouts.alter(keys.account("alice"), available="many")
 
-    payouts.pay()
+    assert payouts.pay() == HINDERED
+    assert payouts.run(run).started == 0
 
     assert [payouts.calls.ledger.row(keys.payrun_line(run, at)) for at in (1, 2, 3)] == [None] * 3
+
+
+def test_a_damaged_destination_refuses_its_lines(payouts: Desk) -> None:
+    run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
+    payouts.alter(keys.destination("landlord"), iban=7)
+
+    assert payouts.pay() == ONE
+
+    rows = [payouts.calls.ledger.row(keys.payrun_line(run, at)) or {} for at in (1, 2, 3)]
+    assert [row.get("refused") for row in rows] == ["DestinationRefused"] * 3
+    assert payouts.calls.account("alice")["available"] == 100_00
+
+
+def test_a_stage_that_pays_out_no_more_refuses_no_line(
+    payouts: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later deployment may pay out again."""
+    run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
+    with monkeypatch.context() as patch:
+        patch.delenv("PAYOUTS")
+        _payouts.config.cache_clear()
+        assert payouts.pay() == HINDERED
+        _payouts.config.cache_clear()
+
+    assert [payouts.calls.ledger.row(keys.payrun_line(run, at)) for at in (1, 2, 3)] == [None] * 3
+    assert payouts.pay() == ONE
+    assert payouts.calls.account("alice")["available"] == 50_00

@@ -34,7 +34,7 @@ ADA, BEA = (
 
 @dataclass
 class ScriptedBank:
-    """A bank that answers with `said`; `unknown` is no answer."""
+    """A bank that answers with `said`; `unknown`: it does not answer."""
 
     said: Word = Word.UNKNOWN
     declared: Declared = field(

@@ -232,7 +232,7 @@ def test_a_deployment_gets_the_address_of_its_provider(
 
 
 def paid_out(running: Running, token: str) -> int:
-    """Return the HTTP status of a question about a payout that nobody sent."""
+    """Return the HTTP status of a question about an unsent payout."""
     headers = {"Authorization": f"Bearer {token}"}
     return urllib3.request("GET", f"{running.bank_url}/payouts/{'A' * 32}", headers=headers).status
 

@@ -1,7 +1,8 @@
 import json
+import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 
 from settle.exit_codes import Exit
-from settle.payruns import waiting
+from settle.payruns import on_record, waiting
+from settle.settlements import index
+from settle.settlements.index import Found
+from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.payruns import bucket
 from settlement.payruns.file import Line
@@ -64,6 +68,48 @@ def test_a_status_shows_what_was_proposed_and_approved(runs: Runs, told: Told, c
     for shown in (told["run"], told["digest"], "59.25 EUR", "the sellers", ADA, "grace", "APPROVED"):
         assert shown in out
     assert as_json["approved_by"] == ["grace"]
+
+
+@pytest.mark.parametrize("verb", ["approve", "run"])
+def test_two_runs_with_an_equal_line_wait_for_a_cancellation(
+    runs: Runs, told: Told, command: Command, verb: str
+) -> None:
+    """Both were proposed at once: neither command saw the other run."""
+    if verb == "run":
+        runs.order("approve", told)
+    other = runs.smuggle(Line(number=9, payee="bob", amount="48.2", currency="EUR", reference="November"))
+    runs.desk.door.by = GRACE
+
+    for one, line in ((told, 2), (other, 9)):
+        with runs.desk.writes_nothing():
+            code, out, err = decide(command, verb, one)
+        assert (code, out, "its lines may be paid twice" in err) == (Exit.CONFLICT, "", True)
+        assert f"line {line}: equals line {11 - line} of run {NAME} (NOT BEGUN)" in err
+
+    runs.order("cancel", other)
+    runs.desk.door.by = GRACE
+    assert decide(command, verb, told)[0] == Exit.FINE
+
+
+def test_a_begun_run_is_resumed_beside_an_equal_one(runs: Runs, told: Told, command: Command) -> None:
+    for verb in ("approve", "run", "pause"):
+        runs.order(verb, told)
+    runs.desk.alter(keys.payrun(told["run"]), begun=2)
+    runs.smuggle(Line(number=9, payee="bob", amount="48.2", currency="EUR", reference="November"))
+
+    assert decide(command, "run", told)[0] == Exit.FINE
+
+
+def test_an_approver_is_shown_lines_that_are_repeated_on_purpose(runs: Runs, command: Command) -> None:
+    told = runs.propose(*LINES, LINES[0], repeats=(5,))
+
+    code, out, _ = command("payrun", "status", told["run"])
+    as_json = json.loads(command("payrun", "status", told["run"], "--json")[1])
+
+    assert (code, as_json["repeats"]) == (Exit.IN_FLIGHT, [5])
+    assert re.search(r"^repeats +\[5\]$", out, re.MULTILINE)
+    assert decide(command, "approve", told)[0] == Exit.CONFLICT  # its proposer
+    runs.order("approve", told)
 
 
 def test_the_proposer_does_not_approve(runs: Runs, told: Told, command: Command) -> None:
@@ -231,6 +277,27 @@ def test_a_name_of_several_runs_asks_for_an_id(runs: Runs, told: Told, command: 
     assert (told["run"] in err, other["run"] in err) == (True, True)
     assert {one["run"] for one in lines} == {told["run"], other["run"]}
     assert command("payrun", "status", other["run"])[0] == Exit.IN_FLIGHT
+
+
+def test_a_run_that_begins_while_runs_are_listed_is_seen(
+    runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves the second partition after the first was read."""
+    runs.order("approve", told)
+    real = index.listed
+
+    def moving(stack: Stack, partitions: Sequence[str], *more: Any) -> Found:
+        found = [real(stack, partitions[:1], *more)]
+        if partitions[1:]:
+            order = {"run": told["run"], "digest": told["digest"]}
+            assert runs.desk.door.send("run-payrun", order).status == 200
+            found.append(real(stack, partitions[1:], *more))
+        return Found([row for one in found for row in one.rows], more=False)
+
+    monkeypatch.setattr(on_record, "listed", moving)
+    lines = json.loads(command("payrun", "list", "--json")[1])
+
+    assert [(one["run"], one["status"]) for one in lines] == [(told["run"], "RUNNING")]
 
 
 @pytest.mark.parametrize("name", ["unknown", "ab" * 16, "<script>", "a/b"])

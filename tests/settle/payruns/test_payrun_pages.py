@@ -4,7 +4,7 @@ import pytest
 
 from settlement.core.ledger import keys
 from settlement.payruns.file import Line, key_of
-from tests.settle.payruns.conftest import NAME, Runs
+from tests.settle.payruns.conftest import LINES, NAME, Runs
 from tests.settle.reports.test_report import HOSTILE, local, misnamed, parsed, texts
 from tests.settle.reports.test_report_queue import cells
 from tests.settle.visitor import Visitor
@@ -44,6 +44,17 @@ def test_a_runs_page_has_its_lines_and_commands(runs: Runs, visitor: Visitor) ->
     assert f"settle payrun approve {told['run']} --digest {told['digest']} --stack under-test" in texts(text)
     assert [row[3] for row in cells(text, "Each line")] == ["NOT BEGUN"] * 3
     assert misnamed(text) == []
+
+
+def test_a_runs_page_names_lines_that_are_repeated_on_purpose(runs: Runs, visitor: Visitor) -> None:
+    plain = runs.propose()
+    runs.order("cancel", plain)
+    repeating = runs.propose(*LINES, LINES[0], repeats=(5,))
+
+    shown = [texts(visitor.page(f"/payruns/{told['run']}")) for told in (plain, repeating)]
+
+    assert ["repeated on purpose" in text for text in shown] == [False, True]
+    assert "lines 5" in shown[1]
 
 
 def test_a_line_links_its_payment_once_it_has_one(runs: Runs, visitor: Visitor) -> None:

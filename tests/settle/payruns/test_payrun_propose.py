@@ -1,7 +1,10 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -11,11 +14,16 @@ from settle.accounts.accounts import open_account
 from settle.exit_codes import Exit
 from settlement.core.ledger import keys
 from settlement.core.model.timestamps import timestamp
-from settlement.payruns.file import parse, run_of
+from settlement.payouts import moves
+from settlement.payouts.moves import Move
+from settlement.payouts.payout import State
+from settlement.payruns import bucket, file
+from settlement.payruns.file import Kind, key_of, parse, run_of
 from tests.settle.conftest import Command
 from tests.settle.desk import ADA, GRACE
-from tests.settle.payouts.office import Office, office
+from tests.settle.payouts.office import STUCK, Office, office
 from tests.settle.payruns.conftest import HEAD, LINES, NAME, Runs
+from tests.world.environment import NOW
 
 __all__ = ["office"]
 
@@ -230,12 +238,47 @@ def test_an_equal_line_is_left_out_or_repeated(
     digest = json.loads(out)["digest"]
     found = parse(runs.s3.objects[f"runs/{digest}.jsonl"], digest)
     assert (code, tuple(line.number for line in found.lines)) == (Exit.FINE, lines)
+    assert found.header.repeats == ((5,) if options[0] == "--repeat" else ())
 
 
-def test_a_line_that_is_not_there_is_not_left_out(runs: Runs, command: Command) -> None:
-    code, _, err = propose(command, runs.written(), "--leave-out", "9")
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--leave-out", "file: --leave-out 9 must be the number"),
+        ("--repeat", "file: --repeat: no line 9 is there"),
+    ],
+)
+def test_an_option_that_names_an_absent_line_is_a_fault(
+    runs: Runs, command: Command, option: str, told: str
+) -> None:
+    code, _, err = propose(command, runs.written(), option, "9")
 
-    assert (code, "file: --leave-out 9 must be the number" in err) == (Exit.USAGE, True)
+    assert (code, told in err, runs.s3.versions) == (Exit.USAGE, True, {})
+
+
+def test_a_file_over_its_bound_is_a_fault(
+    runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "BYTES_MAX", 100)
+
+    code, _, err = propose(command, runs.written())
+
+    assert (code, "over 100 bytes: split the sheet" in err, runs.s3.versions) == (Exit.USAGE, True, {})
+
+
+def test_a_check_renders_the_file_as_often_for_more_lines(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rendered for each line, a file of 100,000 lines took a day."""
+    rendered = Mock(side_effect=file.rendered)
+    monkeypatch.setattr(file, "rendered", rendered)
+    calls = []
+    for count in (2, 40):
+        rendered.reset_mock()
+        runs.propose(*(f"bob,0.01,EUR,{count} {one}" for one in range(count)), name=f"run-{count}")
+        calls.append(rendered.call_count - len(runs.s3.versions))  # each recorded file is parsed
+
+    assert calls[0] == calls[1]
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "<b>", "x" * 65, ""])
@@ -336,6 +379,48 @@ def test_an_unreadable_earlier_run_lets_nothing_be_proposed(
     assert f"an earlier run cannot be read, so equal lines may be missed: PAYRUN#{told['run']}" in other[2]
 
 
+def test_an_open_run_is_compared_however_old_it_is(runs: Runs, command: Command) -> None:
+    run = runs.go(name="other")
+    runs.desk.alter(keys.payrun(run), changed_at=timestamp(instants.now() - timedelta(days=99)))
+
+    code, _, err = propose(command, runs.written())
+
+    assert (code, "equals line 2 of run other (NOT BEGUN)" in err) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("payer", "place", "spoil", "code"),
+    [
+        ("carol", keys.payrun, {"status": "LOST"}, Exit.FINE),
+        ("alice", keys.payrun, {"status": "LOST"}, Exit.USAGE),
+        ("carol", keys.payrun_proposed, {"kind": "gifts"}, Exit.FINE),
+        ("carol", keys.payrun_proposed, {"lines": Decimal("0.5")}, Exit.USAGE),  # nothing of it can be read
+    ],
+)
+def test_an_unreadable_run_hinders_its_own_payer_alone(
+    runs: Runs, command: Command, payer: str, place: Callable[[str], Any], spoil: dict[str, Any], code: Exit
+) -> None:
+    open_account(runs.desk.stack, "carol", "EUR", "100.00")
+    run = runs.propose(payer=payer)["run"]
+    runs.desk.alter(place(run), **spoil)
+
+    found, _, err = propose(command, runs.written(OTHER))
+
+    assert (found, "an earlier run cannot be read" in err) == (code, code is Exit.USAGE)
+
+
+@pytest.mark.parametrize(("is_cancelled", "code"), [(True, Exit.FINE), (False, Exit.FAILED)])
+def test_a_lost_file_hinders_unless_its_run_never_began(
+    runs: Runs, command: Command, *, is_cancelled: bool, code: Exit
+) -> None:
+    first = runs.propose()
+    if is_cancelled:
+        runs.order("cancel", first)
+    runs.s3.versions.clear()
+
+    assert propose(command, runs.written(OTHER))[0] == code
+
+
 def test_mended_lines_name_their_parent(runs: Runs, command: Command) -> None:
     parent = runs.paid()
     runs.settlement(parent, 3, status="REJECTED")
@@ -415,6 +500,24 @@ def test_a_file_of_payouts_is_proposed(runs: Runs, office: Office, command: Comm
     code, out, err = propose(command, file, "--payouts", "--json")
 
     assert (code, err, json.loads(out)["kind"]) == (Exit.FINE, "", "payouts")
+
+
+def test_a_payout_in_suspense_is_not_paid_again(runs: Runs, office: Office, command: Command) -> None:
+    office.add_payee()
+    head, line = "destination,amount,currency", "flat-9,48.20,EUR"
+    run = runs.paid(line, head=head, kind=Kind.PAYOUTS)
+    state = State.from_row(office.row(key_of(run, 2)))
+    for move in (Move.SEND, Move.ACCEPT, Move.PAY, Move.RETURN):
+        more = {"sent_sha256": "5c" * 32} if move is Move.SEND else {}
+        state = moves.after(state, move, NOW, **more)
+    found = list[bool]()
+    for one in (replace(state, in_suspense=1, trouble=STUCK), state):
+        runs.desk.ledger.put(one.to_row())
+        file = runs.written("flat-9,1.00,EUR", line, head=head)
+        code, _, err = propose(command, file, "--payouts", "--check")
+        found += [code == Exit.USAGE, f"equals line 2 of run {NAME} (IN SUSPENSE)" in err]
+
+    assert found == [True, True, False, False]
 
 
 # Several commands at once, and lost answers

@@ -132,6 +132,7 @@ PAYOUTS: dict[str, tuple[tuple[Move, ...], str]] = {
     "PAID": ((Move.SEND, Move.ACCEPT, Move.PAY), "nothing"),
     "REFUSED": ((Move.SEND, Move.REFUSE), MEND),
     "RETURNED": ((Move.SEND, Move.ACCEPT, Move.PAY, Move.RETURN), MEND),
+    "IN SUSPENSE": ((Move.SEND, Move.ACCEPT, Move.PAY, Move.RETURN), "settle payout status "),
     "LIMBO": (IN_LIMBO, "settle payout status "),
 }
 
@@ -145,8 +146,12 @@ def test_each_status_of_a_payout_has_its_next_action(
     key = key_of(run, 2)
     state = State.from_row(office.row(key))
     for move in path:
-        more = {Move.SEND: {"sent_sha256": "5c" * 32}, Move.STICK: {"trouble": STUCK}}.get(move, {})
-        state = moves.after(state, move, NOW, **more)
+        more: dict[Move, dict[str, Any]] = {
+            Move.SEND: {"sent_sha256": "5c" * 32},
+            Move.STICK: {"trouble": STUCK},
+            Move.RETURN: {"in_suspense": 1, "trouble": STUCK} if status == "IN SUSPENSE" else {},
+        }
+        state = moves.after(state, move, NOW, **more.get(move, {}))
     runs.desk.ledger.put(state.to_row())
 
     (line,) = results(command)

@@ -23,7 +23,7 @@ _REFERENCES = ("rent", "rent", "standing order 7", "INV-of-a-year")
 
 @dataclass
 class History:
-    """Orders of the books, lines of the bank, and what a person must be told."""
+    """Orders of the books, lines of the bank, and the expected findings."""
 
     random: Random
     orders: list[Order] = field(default_factory=list)
@@ -227,7 +227,7 @@ def _late(history: History, order: Order, line: Line) -> None:
 
 
 def _forgotten(history: History, order: Order, line: Line) -> None:
-    """A statement is not passed: the hole is told, and its orders may still come."""
+    """A statement is left out: the gap is found, and its orders may still come."""
     history.left_out.add((line.account, line.booked))
     history.expected.append((Kind.GAP, ""))
 

@@ -1,6 +1,6 @@
 """A bank with faults, on a virtual clock.
 
-It pays what it accepts, when its script says; it forgets keys after its window, or knows none.
+It pays an accepted request at its script's time, and forgets keys after its window, or at once.
 """
 
 import json
@@ -32,11 +32,11 @@ class Script:
 
     `closed_for`: it answers nothing from the start. `dark_for`: its answers after an arrival are lost.
     `in_progress`: it answers a request with an undeclared reason, and pays. `lies`: it says paid, and pays
-    nothing. `events`: when it tells of a change. `wrong`: a fault of its statement; "booked by an order": a
+    nothing. `events`: when it announces a change. `wrong`: a fault of its statement; "booked by an order": a
     person has booked the debit. `return_line_after`: the delay of a return's line.
 
     The rest is of the world, counted from the start. `opens_after`: the account takes money again.
-    `freezes_after`: a person freezes the destination. `alters_after`: somebody writes another IBAN on the
+    `freezes_after`: a person freezes the destination. `alters_after`: an adversary writes another IBAN on the
     payout's row, with the right digest. `restored_after`: the table is as it was after the reservation.
     Persons "from the row" do not phone the bank; "patient" ones let it speak, before they contradict.
     """

@@ -31,7 +31,7 @@ _BESIDE_FAULTS = ("closed_for", "events", "freezes_after", "window")
 
 _ASKED_FOR = 9 * DAY
 _CLOSED_OF = 100
-"""Of so many lives, one has an account that never opens: persons try for weeks, in 9,000 calls."""
+"""One life of this number has an account that never opens: persons try for weeks, in 9,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def _script(chance: random.Random) -> Script:
 
 
 def _can_be_known(script: Script) -> bool:
-    """Whether the bank, its statement or persons can ever say what became of the payment.
+    """Whether the bank, its statement or persons can ever say the payment's end.
 
-    After ten days without a statement the bank is asked no more. A silent bank tells of no return, and tells
-    a restored row of no send.
+    After ten days without a statement the bank is asked no more. A silent bank reports
+    neither a return nor the send that a restored row has forgotten.
     """
     ends = script.refuses or min(script.pays_after, script.refuses_after) < NEVER
     is_silent = script.dark_for >= NEVER

@@ -152,7 +152,7 @@ class Life:
     """Of each call: bank, table or read."""
 
     places: list[tuple[str, str, str]] = field(default_factory=list)
-    """Of each call: its kind, what it does, and the payout's status."""
+    """Of each call: its kind, its effect and the payout's status."""
 
     def __post_init__(self) -> None:
         self.table = MemoryDynamoDb(committed=self._committed)
@@ -461,7 +461,7 @@ class Life:
             self.broken.append(f"a booked line stays listed: {line.name}")
 
     def _has_failed(self, refusal: str) -> bool:
-        """Whether the bank failed what it had paid: persons book both lines."""
+        """Whether the bank failed a payment that it had made: persons book both lines."""
         return self.script.word_of_return is Word.REFUSED and refusal.endswith("which was refused")
 
     # Persons
@@ -839,7 +839,7 @@ ALONE = Script(
 """It has no deviations: with the bank's answer lost, two persons would err."""
 
 REPEATED_MAX = 5
-"""Of calls that are alike in kind, content and status, so many of the first are disturbed, and the last."""
+"""Calls that are disturbed, beside the last, of those alike in kind, content and status."""
 
 FIRST_MAX, APART_MAX = 6, 6
 """Of two deviations, the first is among the first calls, and the second soon after it."""

@@ -39,6 +39,7 @@ SPOILT, TAKEN = 17, 55
 
 MINUTE, CALL, FROZEN = timedelta(minutes=1), timedelta(milliseconds=10), timedelta(hours=2)
 HORIZON = timedelta(hours=3)
+CALLS_END_WITHIN = timedelta(minutes=4)
 IN_LIMBO = timedelta(minutes=8)
 FUNDS, DEPOSIT, DEPOSIT_AT = 60 * AMOUNT, 1_000 * AMOUNT, timedelta(hours=1)
 CALLS_MAX = 800
@@ -80,7 +81,7 @@ class Script:
     """The stage's settings refuse a line."""
 
     is_forged: bool = False
-    """Somebody writes an unsigned approval."""
+    """An adversary writes an unsigned approval."""
 
 
 SCRIPTS = (
@@ -261,7 +262,10 @@ class Life:
             return not actor.is_late and actor.calls < CALLS_MAX and (not is_batch or next(batches, -1) >= 0)
 
         def start(request: dict[str, Any], header: Header, line: Line, run: str) -> None:
-            (pay_lines._reserve if self.is_of_payouts else pay_lines._start)(request, line, run)
+            if self.is_of_payouts:
+                pay_lines._reserve(request, line, run)
+            else:
+                pay_lines._start(request, run)
 
         payer = paying.Payer(
             actor.store,
@@ -384,9 +388,17 @@ class Life:
             elif kind in ("SETTLEMENT", "PAYOUT"):
                 self._of_a_payment(row, was)
             elif kind == "PAYRUN_LINE" and "refused" in row:
-                if self.outcome(int(row["sk"]) // 2) not in (None, "REFUSED"):
-                    self.broken.append("a paid line is refused")
+                self.broken += [*self._of_a_refusal(row)]
                 self._refused.add(int(row["sk"]) // 2)
+
+    def _of_a_refusal(self, row: Row) -> Iterator[str]:
+        if self.outcome(int(row["sk"]) // 2) not in (None, "REFUSED"):
+            yield "a paid line is refused"
+        state = self.state
+        ended = timestamp(self.clock - CALLS_END_WITHIN)
+        is_outlived = state and state.cut is not None and str(state.changed_at) <= ended
+        if row["refused"] == "InvalidRequest" and not (self.is_of_payouts or is_outlived):
+            yield "settings refuse a line that a call with the old ones may still claim"
 
     def _of_a_person(self, row: Row, was: Row | None) -> None:
         if was is not None:

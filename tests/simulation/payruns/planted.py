@@ -28,7 +28,7 @@ _READ_ONCE = (
     "if True:",
 )
 _EVERYWHERE = 'Condition("attribute_not_exists(nothing)")'
-PAYS, BATCHES, CANCELLED, REFUSED, PAUSED, PAYOUTS, ONE = (script.name for script in SCRIPTS)
+PAYS, BATCHES, CANCELLED, SPOILT, PAUSED, PAYOUTS, ONE = (script.name for script in SCRIPTS)
 
 BUGS = (
     # 1: a line's key has one content, and each line is paid at most once
@@ -207,6 +207,16 @@ BUGS = (
         "6: a refusal is not recorded",
         (PAYS,),
         ((paying, "self._commit(writes.refused(state.run, line.number, *told, self.now()))", "pass"),),
+    ),
+    Bug(
+        "6: a refusal of settings is recorded at once",
+        (SPOILT,),
+        ((paying, "return state.cut is None or str(", "return False and str("),),
+    ),
+    Bug(
+        "6: a refusal of settings is recorded at the cancellation",
+        (SPOILT,),
+        ((paying, "timestamp(self.now() - OUTLIVED)", "timestamp(self.now())"),),
     ),
     Bug(
         "6: an unknown start is a refusal",

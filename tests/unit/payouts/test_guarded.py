@@ -243,7 +243,7 @@ def test_an_unanswered_probe_keeps_the_circuit_open(town: Town) -> None:
 
 @pytest.mark.parametrize("found", [PAID, NeverSeen()], ids=["paid", "never seen"])
 def test_payouts_that_failed_close_the_circuit_without_others(town: Town, found: Any) -> None:
-    """A bank may have no other payouts, and people decide after three days."""
+    """This may be the bank's only payout, and people decide after three days."""
     guarded, failed = town.opened()
     town.bank.found = SILENT
     for state in failed:

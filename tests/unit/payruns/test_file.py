@@ -86,6 +86,18 @@ def test_a_files_bytes_follow_from_its_lines_alone() -> None:
         (with_line(number=True), "from 1 to 999999"),
         (with_line(number="2"), "from 1 to 999999"),
         (with_line(number=2.0), "from 1 to 999999"),
+        *(
+            (with_line(**{name: value}), "must be texts")
+            for name in ("payee", "payee_name", "amount", "currency", "reference")
+            for value in (7, ["x"])
+        ),
+        (with_header(payer_name=7), "must be texts"),
+        (with_header(repeats=7), "it is no run's file"),
+        *(
+            (with_header(repeats=[value]), "its repeats must be numbers of its lines")
+            for value in (9, "2", 2.0, True, [2])
+        ),
+        (with_header(repeats=[]), "it is not written as a run's file"),
         (with_line(reference=None), "it is not written as a run's file"),
         (FIRST + LINE + LINE, "each number once"),
         (RunFile(HEADER, LINES[::-1]).content, "in order"),

@@ -15,7 +15,7 @@ from settlement.payouts.reservation import parse_payout
 from settlement.payruns import outcomes, writes
 from settlement.payruns.file import Line, RunFile, digest_of, request_of, run_of
 from settlement.payruns.outcomes import Outcome
-from tests.unit.payouts.rows import STATES
+from tests.unit.payouts.rows import CASES, STATES
 from tests.unit.payruns.rows import FILE, LINES, payout_file
 from tests.unit.vectors import CONFIG
 from tests.world.environment import NOW
@@ -72,6 +72,14 @@ def test_a_payouts_own_row_says_what_became_of_it(status: payout.Status) -> None
     assert of(PAYOUTS) == [Outcome(LINES[0], status.value)]
     final = ("PAID", "CONFIRMED", "REFUSED", "RETURNED")
     assert of(PAYOUTS)[0].is_final == (status.value in final)
+
+
+def test_a_returned_payout_in_suspense_is_no_outcome() -> None:
+    own = parse_payout(request_of(RUN, PAYOUTS.header, LINES[0]), CONFIG)
+    put(replace(CASES["suspense"], payout=own).to_row())
+
+    assert of(PAYOUTS) == [Outcome(LINES[0], "IN SUSPENSE")]
+    assert not of(PAYOUTS)[0].is_final
 
 
 def test_outcomes_come_in_the_order_of_the_file() -> None:

@@ -39,7 +39,7 @@ PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES",
 """Index partitions: open cases, lines to book, and lines that were refused."""
 
 PAYRUNS, PAYRUNS_RUNNING = "PAYRUNS", "PAYRUNS_RUNNING"
-"""Index partitions: running pay runs, and all others."""
+"""Index partitions: all other pay runs, and the running ones."""
 
 MONTH = len("2026-11")
 
