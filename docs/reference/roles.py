@@ -1,18 +1,22 @@
-"""The tables of roles.md: the permissions of each role in prod, and the damage that its thief can do."""
+"""The tables of roles.md: the permissions of each role, and the damage that its thief can do."""
 
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import tests.world.environment  # noqa: F401 - the functions read it when they are imported
 from infra.rooms import HANDLERS
 from tests.infra.attacks import ATTACKS, End, ends
 from tests.infra.evaluator import ENCLOSING, LEADING, listed, policy
 from tests.infra.integrations import roles, users
-from tests.infra.stack import FUNCTIONS, granted
+from tests.infra.payouts import attacks as on_payouts
+from tests.infra.stack import FUNCTIONS, OF_PAYS_OUT, PAYS_OUT, granted
 
-STAGE, TABLE = "prod", "${LedgerTable.Arn}"
+STAGE, TABLE = PAYS_OUT, "${LedgerTable.Arn}"
+_FUNCTIONS = (*FUNCTIONS, *OF_PAYS_OUT)
+_GAINS = (End.NAMED, End.UNSIGNED, End.COMPARED)
 _EVERYWHERE = ("kms:", "logs:", "xray:")
 _STARTS = "states:StartExecution"
 _ARN = re.compile(r"arn:AWS::Partition:\w+:AWS::Region:AWS::AccountId:|\.(?:Arn|Id)\b")
@@ -20,7 +24,7 @@ _ARN = re.compile(r"arn:AWS::Partition:\w+:AWS::Region:AWS::AccountId:|\.(?:Arn|
 
 def permissions() -> Iterator[Sequence[str]]:
     """Yield a line for each function: its rows alone, in a transaction, and its other permissions."""
-    for function in FUNCTIONS:
+    for function in _FUNCTIONS:
         alone, together = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for statement in policy(STAGE, function):
             condition = statement.get("Condition", {})
@@ -31,7 +35,7 @@ def permissions() -> Iterator[Sequence[str]]:
                 kinds = together if ENCLOSING in json.dumps(condition) else alone
                 for action in listed(statement["Action"]):
                     kinds[action.removeprefix("dynamodb:")] += listed(rows)
-        money = [f"`{name}`" for name in HANDLERS[function].names]
+        money = [f"`{name}`" for name in {**HANDLERS, **OF_PAYS_OUT}[function].names]
         yield (
             f"`{function}`",
             _rows(alone),
@@ -48,17 +52,18 @@ def of_services() -> Iterator[Sequence[str]]:
 
 
 def stolen() -> Iterator[Sequence[str]]:
-    """Yield each attack that makes money, and the roles that allow it; the proof finds them all."""
-    found = {function: ends(STAGE, function) for function in FUNCTIONS}
-    for attack in ATTACKS:
-        allowed = [f"`{name}`" for name in FUNCTIONS if found[name][attack] in (End.NAMED, End.UNSIGNED)]
-        if allowed:
-            yield _said(attack.__doc__), ", ".join(allowed)
+    """Yield each attack that makes money, and the roles that allow it."""
+    for attacks, played in ((ATTACKS, partial(ends, STAGE)), (on_payouts.ATTACKS, on_payouts.ends)):
+        found = {function: played(function) for function in _FUNCTIONS}
+        for attack in attacks:
+            allowed = [f"`{name}`" for name in _FUNCTIONS if found[name][attack] in _GAINS]
+            if allowed:
+                yield _said(attack.__doc__), ", ".join(allowed)
 
 
 def starters() -> Iterator[Sequence[str]]:
     """Yield a line for each function whose role starts machines, and the machines."""
-    for function in FUNCTIONS:
+    for function in _FUNCTIONS:
         if machines := sorted(one.strip("${}") for one in _resources(function, _STARTS)):
             yield f"`{function}`", ", ".join(machines)
 

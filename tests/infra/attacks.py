@@ -60,6 +60,7 @@ class End(StrEnum):
     IN_VAIN = "in vain"
     NAMED = "named by `settle reconcile`"
     UNSIGNED = "named by `settle reconcile` for its signature alone"
+    COMPARED = "found in the comparison with the bank's own file alone"
     UNSEEN = "UNSEEN"
 
 
@@ -67,7 +68,9 @@ class End(StrEnum):
 class Thief:
     """A caller with a function's policy, on a world's table."""
 
-    world: World
+    world: Any
+    client: Any
+    table_name: str
     own: Policy
     rehearses: bool = False
     """Only check for denial."""
@@ -95,9 +98,9 @@ class Thief:
         ]
         for operation, parameters in calls:
             if all(allows(self.own, one) for one in requests(TABLE, operation, parameters)):
-                client, table = self.world.ledger.client, self.world.ledger.table_name
                 if not self.rehearses:
-                    (client.put_item if kind == "Put" else client.update_item)(TableName=table, **write)
+                    send = self.client.put_item if kind == "Put" else self.client.update_item
+                    send(TableName=self.table_name, **write)
                 return
         raise Denied
 
@@ -145,7 +148,7 @@ def played(own: Policy, attack: "Attack") -> End:
     with staged() as world:
         before = money(world)
         try:
-            attack(Thief(world, own))
+            attack(_thief(world, own))
         except Denied:
             return End.DENIED
         for hours in (0, 1, 24):
@@ -161,6 +164,10 @@ def played(own: Policy, attack: "Attack") -> End:
         if not world.findings().conserved:
             return End.NAMED
         return End.UNSEEN if world.findings(ROW_KEYS).conserved else End.UNSIGNED
+
+
+def _thief(world: World, own: Policy, *, rehearses: bool = False) -> Thief:
+    return Thief(world, world.ledger.client, world.ledger.table_name, own, rehearses)
 
 
 def _row(world: World, settlement: Settlement, **changes: Any) -> Row:
@@ -419,11 +426,11 @@ ATTACKS: tuple[Attack, ...] = (
 def ends(stage: str, function: str) -> Mapping[Attack, End]:
     own, attacks = policy(stage, function), ATTACKS
     with staged() as world:  # one world serves for all that is denied
-        denied = {attack for attack in attacks if _is_denied(Thief(world, own, rehearses=True), attack)}
+        denied = {attack for attack in attacks if is_denied(_thief(world, own, rehearses=True), attack)}
     return {attack: End.DENIED if attack in denied else played(own, attack) for attack in attacks}
 
 
-def _is_denied(thief: Thief, attack: Attack) -> bool:
+def is_denied(thief: Thief, attack: Attack) -> bool:
     try:
         attack(thief)
     except Denied:

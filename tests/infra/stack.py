@@ -13,9 +13,12 @@ import pytest
 from aws_cdk import App, Validations
 from aws_cdk.assertions import Template
 
+from infra import bank, payouts, payruns
 from infra.config import STAGES, settings_of
+from infra.grants import Handler
 from infra.rooms import HANDLERS
 from infra.settlement_stack import SettlementStack
+from tests.infra.payouts.stage import ON
 from tests.world import templates
 from tests.world.rooms import there
 
@@ -40,6 +43,12 @@ OF_PAYRUNS = ("PayLines",)
 
 OF_PAYOUTS = there("payouts", "ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents")
 """Functions of stages that pay out."""
+
+PAYS_OUT = "prod that pays out"
+"""The stage `prod` with statements, payouts and pay runs."""
+
+OF_PAYS_OUT: dict[str, Handler] = {**bank.OPTIONAL, **payouts.OPTIONAL, **payruns.OPTIONAL}
+"""The handlers that it has beside those of `prod`."""
 
 KYC_URL = "https://kyc.example.com"
 
@@ -68,6 +77,8 @@ class Permission(NamedTuple):
 
 def functions(stage: str) -> set[str]:
     """Return the stage's functions, with those that only some stages have."""
+    if stage == PAYS_OUT:
+        return {*FUNCTIONS, *OF_PAYS_OUT}
     reading = {"ReadStatements"} if stage in READING else set()
     running = OF_PAYRUNS if stage in RUNNING else ()
     return {*FUNCTIONS, *reading, *running, *(OF_PAYOUTS if stage in PAYING else ())}
@@ -75,7 +86,7 @@ def functions(stage: str) -> set[str]:
 
 def machines(stage: str) -> dict[str, str]:
     """Return the stage's machines and their types, with those that only some stages have."""
-    return MACHINES | ({"PayOut": "STANDARD"} if stage in PAYING else {})
+    return MACHINES | ({"PayOut": "STANDARD"} if stage in (*PAYING, PAYS_OUT) else {})
 
 
 def context(stage: str) -> dict[str, str]:
@@ -133,6 +144,8 @@ def executions(machine: str) -> str:
 @cache
 def template(stage: str) -> dict[str, Any]:
     """Return all resources by name, with references in Fn::Sub form. Cached: tests must not change them."""
+    if stage == PAYS_OUT:
+        return changed("prod", **ON, pay_runs=payruns.PayRunSettings())
     found = templates.template(stage)["Resources"]
     named = {name(logical_id): resource for logical_id, resource in found.items()}
     assert len(named) == len(found), "two resources have one name"

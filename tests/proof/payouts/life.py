@@ -9,6 +9,7 @@ from settlement.bank.matching import BankLine, Recorded
 from settlement.bank.record import File
 from settlement.bank.statement import Side
 from settlement.core.ledger import keys
+from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied
 from settlement.core.model.errors import SettlementError
 from settlement.core.model.timestamps import timestamp
@@ -86,8 +87,11 @@ class Life:
     def now(self) -> datetime:
         return self.town.tick(0.013)
 
+    def is_proven(self, row: Row) -> bool:
+        return self.town.row_keys is None or self.town.row_keys.is_proven(row)
+
     def follower(self, kind: type[Follower] = Follower) -> Follower:
-        return kind(self.town.store, self.bank, self.now, lambda row: True, frozenset({IBANS[1]}))
+        return kind(self.town.store, self.bank, self.now, self.is_proven, frozenset({IBANS[1]}))
 
     def state(self) -> State:
         return State.from_row(self.town.row(keys.payout(self.payout.key)))
@@ -109,7 +113,7 @@ class Life:
         self.again()
 
     def again(self) -> None:
-        Reservations(self.town.store, LIMITS, lambda row: True, self.now).reserve(self.payout)
+        Reservations(self.town.store, LIMITS, self.is_proven, self.now).reserve(self.payout)
 
     def act(self, what: str) -> bool:
         """Do `what`, such as "hear paid". False if nothing changes."""

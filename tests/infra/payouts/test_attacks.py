@@ -1,0 +1,88 @@
+"""No stolen role pays a thief; functions that strangers reach make no money."""
+
+import pytest
+
+from tests.infra.attacks import ATTACKS as ON_SETTLEMENTS
+from tests.infra.attacks import End
+from tests.infra.attacks import ends as ends_of_settlements
+from tests.infra.payouts.attacks import (
+    ATTACKS,
+    DEPOSIT,
+    Attack,
+    Scene,
+    ends,
+    forges_a_return,
+    played,
+    refunds_a_refused_payout_again,
+    replaces_a_refused_payout,
+)
+from tests.infra.stack import OF_PAYS_OUT, PAYS_OUT, functions
+from tests.infra.test_attacks import ALL
+from tests.infra.test_grants import STRANGERS
+from tests.world.ledger import ROW_KEYS
+
+GAINS: dict[Attack, End] = {
+    refunds_a_refused_payout_again: End.NAMED,
+    replaces_a_refused_payout: End.NAMED,
+    forges_a_return: End.COMPARED,
+}
+"""Attacks that make money if nothing denies them. The functions refuse the others."""
+
+SEEN = {End.DENIED, End.IN_VAIN, End.NAMED, End.UNSIGNED}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_an_attack_that_nothing_denies_pays_no_thief(attack: Attack) -> None:
+    assert played(ALL, attack) is GAINS.get(attack, End.IN_VAIN)
+
+
+def test_without_signatures_a_thief_would_be_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the attacks would prove nothing."""
+    monkeypatch.setattr(type(ROW_KEYS), "is_proven", lambda keys, row: True)
+
+    gained = {attack.__name__ for attack in ATTACKS if played(ALL, attack) is not End.IN_VAIN}
+
+    assert gained >= {
+        *("forges_a_payout_and_its_entry", "replaces_a_payout_and_its_entry"),
+        *("decides_a_case", "confirms_a_destination"),
+    }
+
+
+def test_without_an_attack_the_payout_is_paid_and_proven() -> None:
+    assert played(ALL, lambda thief: None) is End.IN_VAIN
+    scene = Scene()
+    scene.town.tick(60)
+    scene.look()
+    scene.town.tick(86_400)
+    scene.look()
+
+    assert scene.balances + scene.paid == DEPOSIT
+    assert scene.booked() == scene.paid > 0
+    assert scene.findings(signed=True).conserved
+
+
+@pytest.mark.parametrize("function", sorted(functions(PAYS_OUT)))
+def test_each_role_is_denied_or_named_by_the_proof(function: str) -> None:
+    """The reader of the bank's files can invent a line of them."""
+    others = {attack: end for attack, end in ends(function).items() if end not in SEEN}
+
+    assert others == ({forges_a_return: End.COMPARED} if function == "ReadStatements" else {})
+
+
+@pytest.mark.parametrize("function", OF_PAYS_OUT)
+def test_no_role_of_payouts_makes_money_unseen_in_settlements(function: str) -> None:
+    found = ends_of_settlements(PAYS_OUT, function)
+
+    assert [attack.__name__ for attack in ON_SETTLEMENTS if found[attack] not in SEEN] == []
+
+
+@pytest.mark.parametrize("function", [*STRANGERS, "BankEvents", "ServePayouts"])
+def test_a_function_that_strangers_reach_pays_no_thief(function: str) -> None:
+    """ServePayouts serves callers whom IAM has admitted, and may put a payout's row."""
+    of_settlements = {*ends_of_settlements(PAYS_OUT, function).values()}
+    of_payouts = {attack for attack, end in ends(function).items() if end is not End.DENIED}
+
+    if function != "ServePayouts":
+        assert of_settlements <= {End.DENIED, End.IN_VAIN}
+        assert of_payouts == set()
+    assert all(end in SEEN for end in ends(function).values())
