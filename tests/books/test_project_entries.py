@@ -37,8 +37,6 @@ AWAY = EndpointConnectionError(endpoint_url="https://rds")
 
 
 class Stage:
-    """The function with its journal, books and clock."""
-
     def __init__(
         self,
         client: FakeDataApi,
@@ -440,7 +438,6 @@ def test_a_line_put_aside_is_reported_despite_a_lost_answer(stage: Stage, town: 
 
 
 def test_a_late_entry_of_a_closed_month_is_reported_once(stage: Stage, town: Town) -> None:
-    """Neither its existing object nor another one with the same line reports it again."""
     stage.put(entry(town, 1))
     assert stage.round()["BooksLate"] == 0
     months.close(stage.connection, f"{NOW:%Y-%m}", NOW + timedelta(days=60))

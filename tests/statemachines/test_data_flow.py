@@ -50,7 +50,6 @@ each_invocation = pytest.mark.parametrize(("machine", "name"), INVOCATIONS)
 
 
 def reads(state: Any) -> set[str]:
-    """Return the input fields that a state reads, on any way out."""
     others = ("Retry", "Catch", "Choices")
     own = {name: value for name, value in state.items() if name not in others}
     expressions = [

@@ -94,7 +94,6 @@ RAISED: dict[str, set[str]] = {
 
 @cache
 def raised(which: str) -> set[str]:
-    """Return all refusals of a function's writes, over all rows they meet."""
     return {
         type(answer).__name__
         for write in (WRITES | LIMBO | {"on an order": ORDERED, "after an error": FENCED})[which]
@@ -104,7 +103,6 @@ def raised(which: str) -> set[str]:
 
 
 def meaning(write: Write, row: Row | None) -> Exception | AlreadyApplied:
-    """Return a failed condition's meaning for a row, as the store calls it."""
     if row is None:
         return write.on_failure(None)
     if row["pk"].startswith("ACCOUNT#"):
@@ -200,7 +198,6 @@ def finals(machine: str, name: str) -> set[str]:
 
 
 def test_provider_and_claim_refusals_are_those_listed_here() -> None:
-    """A payment that is not approved is reversed for one of five reasons."""
     reasons = {"KycRejected", "KycRequestRefused", "KycUnavailable", "KycCircuitOpen", "CheckRefused"}
 
     assert reasons | {"InReview"} == OF_PROVIDER

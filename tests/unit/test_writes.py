@@ -165,7 +165,6 @@ def not_as_expected(expected: Status) -> Told:
 
 
 def parts_of(row: Row) -> int:
-    """Return the number of reversals in part, from either row layout."""
     parts: int = row["reversals_in_part"] if "reversals_in_part" in row else row.get("parts", 0)
     return parts
 
@@ -442,7 +441,6 @@ def test_every_update_of_a_settlements_row_has_its_rule() -> None:
 
 
 def commits(name: str, row: Row) -> bool:
-    """Return whether the write commits on a row, by its rule."""
     if name in PUT_BACK:
         return row.get("gsi1sk") == LISTED and row["gsi1pk"] != keys.LIMBO
     rule = RULES[name]
@@ -454,7 +452,6 @@ def is_ours(name: str, row: Row) -> bool:
 
 
 def refusal(name: str, row: Row | None) -> str:
-    """Return the refusal of a row, or of an unclaimed key."""
     if name in PUT_BACK or RULES[name].any_request:
         return MOVED_ON
     step, key = RULES[name].step, VECTORS[name].arguments[0].key

@@ -1,64 +1,9 @@
 """Random lives of a payout: `python -m tests.simulation.payouts --lives 20000 --from 1 --jobs 2`."""
 
-import argparse
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing
-from multiprocessing import get_context
 
-from tests.simulation.payouts.drawn import Outcome, outcome, told
-
-_SHOWN_SECONDS = 10
-_TOGETHER = 20
-"""Lives that a process takes at once."""
-
-_FAILED_MAX = 20
-
-
-def main() -> int:
-    """Exit with 0 if every life kept each rule, else with 1 and the seeds that broke one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lives", type=int, default=1_000)
-    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed; each life has one")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that live them")
-    parser.add_argument("--tell", action="store_true", help="print the first seed's whole life")
-    given = parser.parse_args()
-    if given.tell:
-        print(told(given.first))
-        return 0
-    began = shown = time.monotonic()
-    failed, done, calls, met = list[Outcome](), 0, 0, 0
-    for done, one in enumerate(_lived(given.first, given.lives, given.jobs), 1):
-        calls, met = calls + one.calls, met + one.met
-        if one.broken:
-            failed.append(one)
-            _tell(one)
-        if time.monotonic() - shown > _SHOWN_SECONDS:
-            shown = time.monotonic()
-            print(f"{done:,} of {given.lives:,} lives, {done / (shown - began):.0f} a second", flush=True)
-    taken = time.monotonic() - began
-    print(
-        f"{done:,} lives from seed {given.first}, {calls:,} calls, {met:,} deviations met, in {taken:.0f} s"
-        f" ({done / taken:.0f} a second): {len(failed)} broke a rule"
-    )
-    for one in sorted(failed, key=lambda one: one.seed)[:_FAILED_MAX]:
-        _tell(one)
-    return 1 if failed else 0
-
-
-def _lived(first: int, lives: int, jobs: int) -> Iterator[Outcome]:
-    seeds = range(first, first + lives)
-    if jobs == 1:
-        yield from map(outcome, seeds)
-        return
-    with closing(get_context("spawn").Pool(jobs)) as pool:
-        yield from pool.imap_unordered(outcome, seeds, chunksize=_TOGETHER)
-
-
-def _tell(one: Outcome) -> None:
-    print(f"  python -m tests.simulation.payouts --from {one.seed} --tell    # {one.broken[0]}", flush=True)
-
+from tests.simulation.drawn_lives import main
+from tests.simulation.payouts.drawn import outcome, told
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tests.simulation.payouts", outcome, told))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, get_args
 
+from tests.simulation.drawn_lives import Outcome
 from tests.simulation.payouts.bank import DAY, HOUR, NEVER, Script
 from tests.simulation.payouts.lives import SCRIPTS, Deviation, Kind, Life
 
@@ -42,17 +43,6 @@ class Drawn:
 
     def life(self) -> Life:
         return Life(self.script, self.deviations).live()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    seed: int
-    calls: int
-    met: int
-    """Deviations that the life was long enough to meet."""
-
-    statuses: frozenset[str]
-    broken: tuple[str, ...]
 
 
 def draw(seed: int) -> Drawn:
