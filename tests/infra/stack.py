@@ -104,10 +104,12 @@ def name(logical_id: str) -> str:
     return re.sub(r"[0-9A-F]{8}$|(?<=CurrentVersion)[0-9A-F]{8}[0-9a-f]{32}$", "", logical_id)
 
 
+@cache
 def resources(stage: str, kind: str) -> dict[str, Any]:
     return {one: found for one, found in template(stage).items() if found["Type"] == f"AWS::{kind}"}
 
 
+@cache
 def properties(stage: str, kind: str) -> dict[str, Any]:
     """Return the properties of a kind's resources, without tags (see `test_tags.py`)."""
     return {

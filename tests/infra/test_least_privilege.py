@@ -83,12 +83,13 @@ def of_the_table(function: str) -> tuple[Request, ...]:
     return tuple(kinds.values())
 
 
-def of_services(stage: str, function: str) -> set[tuple[str, str]]:
-    return {
+@cache
+def of_services(stage: str, function: str) -> frozenset[tuple[str, str]]:
+    return frozenset(
         (_action(call), _resource(stage, call))
         for call in observed()
         if call.function == function and call.service != "dynamodb" and not _is_off(stage, call)
-    }
+    )
 
 
 def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
@@ -101,6 +102,7 @@ def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
     return [{"s3:prefix": (one,)} for one in sorted(prefixes)] or [{}]
 
 
+@cache
 def of_constructs(stage: str, function: str) -> set[tuple[str, str]]:
     """Return Lambda's actions for the function: logs, traces, event source."""
     own = properties(stage, "Lambda::Function")[function]

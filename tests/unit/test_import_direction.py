@@ -1,6 +1,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -100,6 +101,7 @@ SERVICES = {"boto3", "botocore", "os", "random", "time", "urllib3", "uuid"}
 FILES = sorted(path for path in LAMBDAS.rglob("*.py") if path.name != "__init__.py")
 
 
+@cache
 def imports(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

@@ -24,8 +24,6 @@ from tests.unit.payouts.vectors import DEBIT
 from tests.world.environment import NOW
 from tests.world.stream import record
 
-IN_TURN = changed("dev", **ON, row_keys=3, signing_key=2)
-
 
 def resources(stage: str = "prod") -> dict[str, Any]:
     return changed(stage, **ON)
@@ -162,10 +160,11 @@ def test_only_the_follower_gets_the_bank_and_its_token() -> None:
 
 def test_functions_that_prove_rows_have_all_keys() -> None:
     """The last key of the text signs."""
+    in_turn = changed("dev", **ON, row_keys=3, signing_key=2)
     for function in ("ReservePayout", "ServePayouts", "FollowPayouts", "TakeOrder"):
-        keys = IN_TURN[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
+        keys = in_turn[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
         assert [one.partition(":")[0] for one in keys] == ["1", "3", "2"]
-    assert "ROW_KEYS" not in IN_TURN["BankEvents"]["Properties"]["Environment"]["Variables"]
+    assert "ROW_KEYS" not in in_turn["BankEvents"]["Properties"]["Environment"]["Variables"]
 
 
 @each_stage_on_aws
