@@ -25,6 +25,10 @@ class Mutation(NamedTuple):
     change: str
     rows: dict[Key, Item | None]
 
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        return self[:3]
+
     def of(self, table: Rows) -> Rows:
         left = {key: item for key, item in table.items() if key not in self.rows}
         return left | {key: item for key, item in self.rows.items() if item is not None}

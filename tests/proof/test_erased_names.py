@@ -44,7 +44,7 @@ def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
     """Yield each detectable change of a settlement's row, with names erased too."""
     for one in singles(rows):
         item = one.rows.get(key)
-        if item is None or one.attribute in (*NAMES, NAMES_ERASED) or is_explained(one):
+        if item is None or one.attribute in (*NAMES, NAMES_ERASED) or is_explained(one.kind):
             continue
         left = {name: item[name] for name in item if name not in NAMES}
         yield one, one.of(rows) | {key: left | {NAMES_ERASED: {"S": AT}}}

@@ -6,11 +6,9 @@
 import re
 import tomllib
 from dataclasses import dataclass
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-
-from tests.proof.mutations import Mutation
 
 PAGE = Path(__file__).parents[2] / "docs/internals/reliability.md"
 _TABLE = Path(__file__).with_suffix(".toml")
@@ -32,9 +30,9 @@ class Explanation:
         ]
 
 
-def explains(part: tuple[str, str, str], mutation: Mutation) -> bool:
-    row, attribute, change = part
-    return fnmatch(mutation.row, row) and (attribute, change) == (mutation.attribute, mutation.change)
+def explains(part: tuple[str, str, str], mutated: tuple[str, str, str]) -> bool:
+    """Whether a part of an explanation is about a mutated row, attribute and change."""
+    return part[1:] == mutated[1:] and fnmatchcase(mutated[0], part[0])
 
 
 @cache
@@ -46,8 +44,9 @@ def explanations() -> tuple[Explanation, ...]:
     )
 
 
-def is_explained(mutation: Mutation) -> bool:
-    return any(explains(part, mutation) for one in explanations() for part in one.parts())
+@cache
+def is_explained(mutated: tuple[str, str, str]) -> bool:
+    return any(explains(part, mutated) for one in explanations() for part in one.parts())
 
 
 def _grouped(rows: tuple[str, ...]) -> str:
