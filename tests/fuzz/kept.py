@@ -55,6 +55,11 @@ KEPT = {
     "a fee without the time of its claim": Case(
         "collect_fee", "released", f'{{{_SETTLEMENT}, "execution": "execution-1"}}', anyhow=True
     ),
+    "a case whose number is longer than a key": Case(
+        "resolve_limbo",
+        "retried",
+        f'{{{_SETTLEMENT}, "execution": "compensation-1", "case": 1, "resolution": {{"case": 1{"0" * 2_000}}}}}',
+    ),
     "an order without the execution that carries it out": Case(
         "begin_compensation",
         "settled",

@@ -4,7 +4,7 @@ from typing import Any
 
 from handlers import _dependencies
 from settlement.core.model.errors import IdempotencyConflict, InvalidRequest, StepFenced
-from settlement.core.model.orders import order_name
+from settlement.core.model.orders import CASES_MAX, order_name
 from settlement.core.model.request import parse_settlement
 from settlement.core.policy import pager
 from settlement.core.telemetry import observed
@@ -34,6 +34,6 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _case(resolution: object, awaited: int) -> int:
     named = resolution.get("case") if isinstance(resolution, dict) else None
     number = awaited if named is None else named
-    if not (type(number) is int and number > 0):
+    if not (type(number) is int and 0 < number <= CASES_MAX):
         raise InvalidRequest("resolution.case: must be the number of a case, or be left out")
     return number

@@ -49,6 +49,9 @@ HORIZON = timedelta(days=45)
 FROZEN, SKEW = timedelta(hours=2), timedelta(seconds=10)
 CALL = timedelta(milliseconds=20)
 RETRY = timedelta(minutes=1)
+CALLS_MAX = 12_000
+"""A third more than the longest life has."""
+
 TAKEN_LATER = timedelta(days=10)
 """Until persons try again to give back to an account that does not take it."""
 NOT_TAKEN = 5 * DAY
@@ -264,6 +267,9 @@ class Life:
         while True:
             due = self._due()
             if due is None or due[0] > until:
+                break
+            if self.calls > CALLS_MAX:
+                self.broken.append("it is called for ever")
                 break
             self.clock = max(self.clock, due[0])
             due[1]()
