@@ -58,7 +58,8 @@ KEPT = {
     "a case whose number is longer than a key": Case(
         "resolve_limbo",
         "retried",
-        f'{{{_SETTLEMENT}, "execution": "compensation-1", "case": 1, "resolution": {{"case": 1{"0" * 2_000}}}}}',
+        f'{{{_SETTLEMENT}, "execution": "compensation-1", "case": 1,'
+        f' "resolution": {{"case": 1{"0" * 2_000}}}}}',
     ),
     "an order without the execution that carries it out": Case(
         "begin_compensation",
