@@ -14,16 +14,13 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
 from docs.reference import roles
 from infra.concurrency import Concurrency
 from infra.config import Settings
 from infra.kyc_config import KycSettings
 from infra.payouts_config import PayoutSettings
 from infra.payruns import PayRunSettings
-from settle import explanations
-from settle.cli import app
+from settle import cli, explanations
 from settle.exit_codes import Exit
 from settle.migrations.rows import Direction, Phase, Progress
 from settlement.core.ledger import keys
@@ -182,7 +179,7 @@ def _options(command: Any) -> dict[str, tuple[str, str]]:
 def _repeated() -> dict[tuple[str, str], str]:
     """Return the short names of the options with one meaning in several commands."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for _, command in _leaves("settle", typer.main.get_command(app)):
+    for _, command in _leaves("settle", cli.command()):
         for name, record in _options(command).items():
             found[record].append(name)
     return {
@@ -199,7 +196,7 @@ def _shared_options() -> str:
 def _commands() -> Iterator[str]:
     """Yield the section of each command."""
     repeated = _repeated()
-    for name, command in _leaves("settle", typer.main.get_command(app)):
+    for name, command in _leaves("settle", cli.command()):
         records = _options(command)
         rows = [(f"`{given}`", text) for given, text in records.values() if (given, text) not in repeated]
         elsewhere = [repeated[record] for record in records.values() if record in repeated]

@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import infra
 import settle as package
 import settlement
-from settle.cli import app
+from settle import cli
 from settle.exit_codes import Exit
 from settle.orders.limbo import Which
 from settle.orders.selection import Verb, Wanted
@@ -32,7 +31,7 @@ OF_A_KEY = (
 )
 OF_AN_ACCOUNT = ("account show", "account freeze", "account close", *there("merchants", "account sweep"))
 CHECKED = settings(max_examples=30, deadline=None)
-CLICK: Any = typer.main.get_command(app)
+CLICK: Any = cli.command()
 SOURCES = [Path(str(one.__file__)).parent for one in (package, settlement, infra)]
 
 

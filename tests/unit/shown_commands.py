@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import botocore.session
-import typer.main
 from botocore import xform_name
 
 from infra.config import CONTEXT
-from settle.cli import app
+from settle import cli
 from tests.unit.shown_documents import check_document
 from tests.world.pages import PROJECT
 from tests.world.shell import split
@@ -21,7 +20,7 @@ from tests.world.shell import split
 
 def settle(words: list[str]) -> None:
     """Parse a `settle` command: options, values and required parameters."""
-    command: Any = typer.main.get_command(app)
+    command: Any = cli.command()
     context = command.make_context("settle", [*words])
     while hasattr(command, "commands"):
         left = [*context._protected_args, *context.args]

@@ -3,9 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from settle.cli import app
+from settle import cli
 from tests.world.pages import PAGES as ALL
 from tests.world.pages import PROJECT
 
@@ -45,7 +44,7 @@ def test_each_path_that_a_page_names_exists(page: Path) -> None:
 
 
 def unknown(words: list[str]) -> list[str]:
-    command: Any = typer.main.get_command(app)
+    command: Any = cli.command()
     while hasattr(command, "commands"):
         if not words or words[0] not in command.commands:
             return words
