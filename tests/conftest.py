@@ -70,12 +70,12 @@ def _signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def engine() -> str:
-    """The table's engine: the model in memory, unless a folder or a test names `server`.
+def engine(request: pytest.FixtureRequest) -> str:
+    """The table's engine: the model in memory, unless a folder or a test is marked `server`.
 
     `tests/store/test_memory.py` proves that the model answers as the servers do.
     """
-    return "memory"
+    return "server" if request.node.get_closest_marker("server") else "memory"
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import Looking, browser
-from tests.settle.conftest import desk, engine
+from tests.settle.conftest import desk, ledger
 
-__all__ = ["desk", "engine"]
+__all__ = ["desk", "ledger"]
 
 Looks = Callable[..., Looking]
 

@@ -11,9 +11,10 @@ from typing import Any
 from settlement.core.store.dynamodb import Store
 from settlement.proof import Findings, table_scan
 from settlement.signing.signature import RowKeys
+from tests.world import expressions
 from tests.world.expressions import Item
 from tests.world.ledger import adds
-from tests.world.memory_dynamodb import Key, MemoryDynamoDb
+from tests.world.memory_dynamodb import Key, MemoryDynamoDb, Pages
 
 Hook = Callable[..., None]
 _UNITS = {"TableName": "in-memory", "CapacityUnits": 1.0}
@@ -23,11 +24,14 @@ class Readable:
     def __init__(self, table: MemoryDynamoDb, before: Callable[[], object] = lambda: None) -> None:
         self._table, self._before, self._hooks = table, before, dict[str, Hook]()
         self.meta = SimpleNamespace(
-            events=SimpleNamespace(register=self._register, unregister=lambda *_, **__: None)
+            events=SimpleNamespace(register=self._register, unregister=self._unregister)
         )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
+
+    def get_paginator(self, operation: str) -> Pages:
+        return Pages(getattr(self, operation))
 
     def get_item(self, **parameters: Any) -> Any:
         self._before()
@@ -35,6 +39,8 @@ class Readable:
 
     def scan(self, **parameters: Any) -> Any:
         self._before()
+        if "before-parse.dynamodb.Scan" not in self._hooks:
+            return self._table.scan(**parameters)
         names = parameters.get("ExpressionAttributeNames", {}).values()
         segment, segments = parameters.get("Segment", 0), parameters.get("TotalSegments", 1)
         items = list(filter(_wanted(parameters), list(self._table.items.values())[segment::segments]))
@@ -49,7 +55,7 @@ class Readable:
         wanted = parameters["ExpressionAttributeValues"][":pk"]["S"]
         start = parameters.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
         found = sorted(sk for pk, sk in self._table.items if pk == wanted and sk > start)
-        page = found[: parameters["Limit"]]
+        page = found[: parameters.get("Limit")]
         answer = self._read("Query", [self._table.items[wanted, sk] for sk in page])
         if len(page) < len(found):
             answer["LastEvaluatedKey"] = {"pk": wanted, "sk": page[-1]}
@@ -62,8 +68,14 @@ class Readable:
         items = [self._table.items[address] for address in addresses if address in self._table.items]
         return {"Responses": {name: [dict(item) for item in items]}}
 
+    def describe_table(self, **_: Any) -> dict[str, Any]:
+        return {"Table": {"ItemCount": len(self._table.items)}}
+
     def _register(self, event: str, hook: Hook, **_: Any) -> None:
         self._hooks[event] = hook
+
+    def _unregister(self, event: str, *_: Any, **__: Any) -> None:
+        self._hooks.pop(event, None)
 
     def _read(self, operation: str, items: list[Item]) -> Any:
         answer = {
@@ -76,13 +88,12 @@ class Readable:
 
 
 def _wanted(parameters: Mapping[str, Any]) -> Callable[[Item], bool]:
-    """Return a scan's filter; the code uses only ORs of partition prefixes."""
-    wanted = tuple(value["S"] for value in parameters.get("ExpressionAttributeValues", {}).values())
-    asked = " OR ".join(
-        f"begins_with(pk, {name})" for name in parameters.get("ExpressionAttributeValues", {})
-    )
-    assert parameters.get("FilterExpression", "") == asked
-    return lambda item: not wanted or item["pk"]["S"].startswith(wanted)
+    """Return a scan's filter."""
+    if not (asked := parameters.get("FilterExpression")):
+        return lambda item: True
+    names, values = parameters.get("ExpressionAttributeNames", {}), parameters["ExpressionAttributeValues"]
+    condition = expressions.condition(asked)
+    return lambda item: condition.holds(item, names, values)
 
 
 def readable(

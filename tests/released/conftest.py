@@ -1,3 +1,3 @@
-from tests.settle.conftest import desk, engine
+from tests.settle.conftest import desk, ledger
 
-__all__ = ["desk", "engine"]
+__all__ = ["desk", "ledger"]

@@ -22,10 +22,11 @@ from settlement.aws import functions as _functions
 from settlement.aws import step_functions as _step_functions
 from settlement.core import telemetry
 from settlement.proof import second_look
+from tests.proof.client import Readable
 from tests.settle.desk import Desk
 from tests.settle.wire import Receiver, Simulator, receiving, simulating
 from tests.world.environment import NOW
-from tests.world.ledger import Ledger, signing
+from tests.world.ledger import Ledger, over, signing
 
 Ended = tuple[int, str, str]
 """Exit code, standard output, standard error."""
@@ -53,9 +54,9 @@ def failing(code: Exit, match: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def engine() -> str:
-    """A DynamoDB server: the model cannot scan, query or batch for the command."""
-    return "server"
+def ledger(engine: str, ledger: Ledger) -> Ledger:
+    """With the reads of a proof, if it is in memory."""
+    return over(Readable(ledger.client), ledger.table_name) if engine == "memory" else ledger
 
 
 @pytest.fixture

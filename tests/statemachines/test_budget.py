@@ -113,7 +113,6 @@ def test_an_unavailable_bus_does_not_delay_a_decision_for_long() -> None:
 
 @each_stage_on_aws
 def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
-    """A full history ends the execution and its alerts."""
     pager = PagerConfig.from_json(STAGES[stage].pager)
 
     waited, alerts = 0, 0

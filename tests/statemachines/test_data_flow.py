@@ -67,7 +67,7 @@ def reads(state: Any) -> set[str]:
 
 
 def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
-    """Return the fields certain after a state, given those before it."""
+    """Return the fields certain after a state."""
     if way.how.startswith("Catch"):
         where = way.rule["ResultPath"]
         return {"Error", "Cause"} if where == "$" else fields | (fields_read(where) if where else set())
@@ -200,7 +200,6 @@ def test_a_task_keeps_its_input(machine: str, name: str) -> None:
 
 @each_invocation
 def test_each_function_gets_its_handlers_fields_by_name(machine: str, name: str) -> None:
-    """No fields can be swapped. The execution's name is the settlement's owner, and on every log line."""
     payload = task(machine, name)["Parameters"]["Payload"]
     read, looked_for = event_read(name)
     odd = {

@@ -4,7 +4,9 @@ It has one table, with index `gsi1`, which may lag. `tests/store/test_memory.py`
 engines; docs/decisions/2026-11-22-test-engines.md lists the differences.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -28,8 +30,8 @@ _ACTIONS = {"Put", "Update"}
 _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
-_LISTED_BETWEEN = ("gsi1sk BETWEEN :since AND :up_to", "gsi1sk >= :since AND gsi1sk <= :up_to")
-"""An index's range condition and its meaning, which DynamoDB would refuse."""
+_BETWEEN_TWO = re.compile(r"(gsi1sk) BETWEEN (:\w+) AND (:\w+)")
+"""An index's range condition. DynamoDB would refuse its meaning in two comparisons."""
 
 _WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100
@@ -86,7 +88,7 @@ class MemoryDynamoDb:
         self._commit([(_key(Key), None)])
         return {}
 
-    def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool, **_: Any) -> dict[str, Any]:  # noqa: N803
+    def get_item(self, *, Key: Item, **_: Any) -> dict[str, Any]:  # noqa: N803
         """Return the latest row, even to an eventually consistent read."""
         found = self.items.get(_key(Key))
         return {"ConsumedCapacity": _UNITS} | ({"Item": dict(found)} if found else {})
@@ -140,7 +142,7 @@ class MemoryDynamoDb:
                 **parameters,
             )
         self._list(keep=self._behind())
-        KeyConditionExpression = KeyConditionExpression.replace(*_LISTED_BETWEEN)  # noqa: N806
+        KeyConditionExpression = _BETWEEN_TWO.sub(r"\1 >= \2 AND \1 <= \3", KeyConditionExpression)  # noqa: N806
         try:
             expressions.check({}, ExpressionAttributeValues, asks=KeyConditionExpression)
             if {"S": ""} in ExpressionAttributeValues.values():
@@ -157,12 +159,12 @@ class MemoryDynamoDb:
             after = _place((_key(ExclusiveStartKey), ExclusiveStartKey))
             found = [entry for entry in found if _place(entry) > after]
         names = ProjectionExpression.split(", ")
-        page = found[:Limit]
+        page = found[: Limit or self.page_rows]
         answer = {
             "Items": [{name: item[name] for name in names if name in item} for _, item in page],
             "ConsumedCapacity": _UNITS,
         }
-        if page and len(page) == Limit:
+        if page and len(page) == (Limit or self.page_rows):
             answer["LastEvaluatedKey"] = {name: page[-1][1][name] for name in _KEYS}
         return answer
 
@@ -239,12 +241,8 @@ class MemoryDynamoDb:
         found = [dict(self.items[key]) for key in keys if key in self.items]
         return {"Responses": {table: found}, "UnprocessedKeys": {}}
 
-    def get_paginator(self, operation: str) -> "MemoryDynamoDb":
-        assert operation == "scan"
-        return self
-
-    def paginate(self, **parameters: Any) -> Iterator[dict[str, Any]]:
-        yield {"Items": [dict(item) for item in self.items.values()]}
+    def get_paginator(self, operation: str) -> "Pages":
+        return Pages(getattr(self, operation))
 
     # The implementation.
 
@@ -341,6 +339,25 @@ class MemoryDynamoDb:
                 partition = self._listed_in[key] = row["gsi1pk"]["S"]
                 self._listed.setdefault(partition, {})[key] = row
         del self._unlisted[:known]
+
+
+@dataclass(frozen=True)
+class Pages:
+    read: Callable[..., dict[str, Any]]
+
+    def paginate(
+        self,
+        PaginationConfig: Mapping[str, int] | None = None,  # noqa: N803
+        **parameters: Any,
+    ) -> Iterator[dict[str, Any]]:
+        if PaginationConfig:
+            parameters["Limit"] = PaginationConfig["PageSize"]
+        while True:
+            page = self.read(**parameters)
+            yield page
+            if not (start := page.get("LastEvaluatedKey")):
+                return
+            parameters["ExclusiveStartKey"] = start
 
 
 def error(operation: str, code: str, message: str, **more: Any) -> ClientError:

@@ -25,6 +25,8 @@ from tests.world.environment import NOW
 from tests.world.orders import request
 from tests.world.step_functions import client_error
 
+pytestmark = pytest.mark.server
+
 NAME = PARTS.name
 PAID = [f"order-2026-00030{number}" for number in range(4)]
 FORWARD, BACK = Direction.FORWARD, Direction.BACK

@@ -31,6 +31,8 @@ from tests.world.constants import KEY
 from tests.world.environment import NOW
 from tests.world.ledger import ROW_KEYS, adds
 
+pytestmark = pytest.mark.server
+
 
 def reached(outputs: dict[str, str], server: str | None) -> Stack:
     """Return a stack that reaches only DynamoDB, with the tests' row keys."""

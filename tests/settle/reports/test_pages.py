@@ -13,6 +13,8 @@ from settlement.proof import pages
 from tests.settle.desk import Desk
 from tests.settle.wire import SECONDS_MAX
 
+pytestmark = pytest.mark.server
+
 
 def in_order(rows: Any) -> list[Any]:
     return sorted(rows, key=lambda row: (row["pk"], row["sk"]))

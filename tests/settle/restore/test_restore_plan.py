@@ -25,6 +25,8 @@ from tests.world.provider import APPROVED, IN_REVIEW
 from tests.world.sealed import inserted
 from tests.world.step_functions import client_error
 
+pytestmark = pytest.mark.server
+
 OLD, HELD, REVIEWED, STUCK, NEW = (f"order-2026-00020{number}" for number in range(5))
 INSTANT = NOW + timedelta(hours=1)
 LATER = NOW + timedelta(hours=2)
