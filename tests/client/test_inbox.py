@@ -132,7 +132,7 @@ def test_an_event_whose_effect_is_refused_can_be_applied_again() -> None:
     assert payment(client) == ("REJECTED", 1)
 
 
-@pytest.mark.parametrize("engine", ["server"])
+@pytest.mark.server
 def test_dynamodb_itself_accepts_and_refuses_the_inboxs_writes(ledger: Ledger) -> None:
     order(ledger.client, ledger.table_name)
     inbox = DynamoDbInbox(ledger.client, ledger.table_name)

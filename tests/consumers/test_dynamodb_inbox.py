@@ -124,7 +124,7 @@ def test_an_order_created_after_its_event_gets_it_on_redelivery(client: MemoryDy
     assert payment(client, "order-2026-000103") == ("PAID", 1)
 
 
-@pytest.mark.parametrize("engine", ["server"])
+@pytest.mark.server
 def test_dynamodb_itself_accepts_and_refuses_the_same_writes(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

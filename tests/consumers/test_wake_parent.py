@@ -164,7 +164,7 @@ def test_a_malformed_event_is_named_and_wakes_no_parent(waits: Waits, change: Ch
     assert waits.woken == {}
 
 
-@pytest.mark.parametrize("engine", ["server"])
+@pytest.mark.server
 def test_dynamodb_itself_accepts_the_same_writes(
     ledger: Ledger, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,13 +26,9 @@ from tests.world.ledger import ROW_KEYS, Ledger, signing
 from tests.world.openings import opening
 from tests.world.provider import IN_REVIEW
 
+pytestmark = pytest.mark.server
+
 ALICE, PAYMENT = keys.account("alice"), keys.settlement(KEY)
-
-
-@pytest.fixture
-def engine() -> str:
-    """A DynamoDB server: the proof bypasses the client's parser."""
-    return "server"
 
 
 @pytest.fixture
