@@ -118,7 +118,9 @@ class PayoutSettings:
         if self.window_seconds != 0:
             raise ValueError("window_seconds: must be 0 with a debtor: each payout gets one file")
         if self.refusals:
-            raise ValueError("refusals: must be empty with a debtor: a bucket refuses nothing")
+            raise ValueError(
+                "refusals: must be empty with a debtor: reports (pain.002) have reasons of their own"
+            )
         if self.payout.keys() != {FILES_CURRENCY}:
             raise ValueError(f"payout: must name {FILES_CURRENCY} alone with a debtor: files are SEPA's")
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from settle.payruns import payrun_pages
 from settlement.core.ledger import keys
 from settlement.payruns.file import Line, key_of
 from tests.settle.payruns.conftest import LINES, NAME, Runs
@@ -55,6 +56,19 @@ def test_a_runs_page_names_lines_that_are_repeated_on_purpose(runs: Runs, visito
 
     assert ["repeated on purpose" in text for text in shown] == [False, True]
     assert "lines 5" in shown[1]
+
+
+def test_a_page_of_many_lines_shows_first_those_with_a_command(
+    runs: Runs, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.paid()
+    runs.desk.alter(keys.settlement(key_of(run, 4)), status="LIMBO")
+    monkeypatch.setattr(payrun_pages, "LINES_MAX", 1)
+
+    text = visitor.page(f"/payruns/{run}")
+
+    assert [row[3] for row in cells(text, "Each line")] == ["LIMBO"]
+    assert f"2 more lines are in the report, settle payrun report {run} --stack under-test" in texts(text)
 
 
 def test_a_line_links_its_payment_once_it_has_one(runs: Runs, visitor: Visitor) -> None:
