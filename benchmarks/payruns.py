@@ -88,7 +88,9 @@ def paid(ledger: Ledger, lines: int) -> tuple[Counted, Counted, float]:
         lines=lines,
     )
     store.transact(writes.approve(state, proposal, BEA, NOW))
-    store.transact(writes.resume(replace(state, status=Status.APPROVED, sequence=2, approvals=1), NOW))
+    store.transact(
+        writes.resume(replace(state, status=Status.APPROVED, sequence=2, approvals=1), proposal, BEA, NOW)
+    )
     with (
         mock.patch.object(_dependencies, "store", store),
         mock.patch.object(_dependencies, "now", return_value=NOW),

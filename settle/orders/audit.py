@@ -7,10 +7,13 @@
 The index may lag some seconds. Orders' rows never change, so one read is enough.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
+from settle.payruns import ordered as payruns
 from settle.settlements import aside, index
 from settle.stack import Stack
 from settlement.accounts.order import AccountOrder
@@ -46,6 +49,18 @@ def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Ite
     `unreadable`. It matches every `by`, so damage to a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
+    of_runs = (one for one in payruns.lines(stack, FIELDS, first, last) if _is_of(one, by))
+    orders = (one for page in _pages(stack, first, last, by) for one in page)
+    merged = heapq.merge(orders, sorted(of_runs, key=_time), key=_time)
+    while page := list(islice(merged, index.BATCH_MAX)):
+        yield page
+
+
+def _time(one: Mapping[str, str]) -> str:
+    return one["when"] or ""
+
+
+def _pages(stack: Stack, first: str, last: str, by: str | None) -> Iterator[list[dict[str, str]]]:
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
         listed = index.between(stack, keys.orders_partition(month), first, last)
         while found := list(islice(listed, index.BATCH_MAX)):
@@ -106,7 +121,9 @@ def _readable(row: Row) -> dict[str, str]:
     return known | ({"order": step} if isinstance(step := row.get("step"), str) else {})
 
 
-def _is_of(row: Row, by: str | None) -> bool:
+def _is_of(row: Mapping[str, Any], by: str | None) -> bool:
+    if aside.UNREADABLE in row:
+        return True
     persons = f"{row['by']} {row.get('approved_by', '')}"
     return by is None or by.casefold() in persons.casefold()
 

@@ -35,7 +35,7 @@ BY_PAYOUTS |= {f"decision.{one}" for one in ("propose", "approve")}
 BY_PAYOUTS |= {f"lines.{one}" for one in ("listed", "booked", "refused")}
 """A payout has lives and planted bugs of its own: tests/simulation/payouts."""
 
-BY_PAYRUNS = {f"writes.{one}" for one in ("propose", "approve", "refused", "taken", "_update")}
+BY_PAYRUNS = {f"writes.{one}" for one in ("propose", "approve", "refused", "taken", "_ordered", "_update")}
 """So has a pay run: tests/simulation/payruns."""
 
 

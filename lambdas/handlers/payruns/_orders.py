@@ -23,7 +23,7 @@ from settlement.signing.stage import row_keys
 _FACTS = ("name", "kind", "payer", "parent", "lines", "sums")
 """Of a proposal: the file has them too."""
 
-Change = Callable[[Run, datetime], Sequence[Write]]
+Change = Callable[[Run, Proposal, Caller, datetime], Sequence[Write]]
 
 
 @cache
@@ -81,7 +81,7 @@ def _order(change: Change, is_done: Callable[[Run], bool], body: object, caller:
         raise PayRunRefused("digest: the run has another file than you were shown")
     if not is_done(state):
         with suppress(AlreadyApplied):
-            _dependencies.store.transact(tuple(change(state, _dependencies.now())))
+            _dependencies.store.transact(tuple(change(state, one, caller, _dependencies.now())))
         state = _state(run)
     return _answer(one, state)
 

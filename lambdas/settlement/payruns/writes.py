@@ -54,27 +54,48 @@ def approve(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Wri
     return put(row, on_failure=AlreadyApplied), move
 
 
-def resume(run: Run, now: datetime) -> tuple[Write, ...]:
+def resume(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
     """Run an approved run, or resume a paused one. Raises PayRunRefused."""
     if run.status not in (Status.APPROVED, Status.PAUSED):
         raise PayRunRefused(f"run: it is {run.status}")
-    return (_move(run, _changed(run, now, status=Status.RUNNING)),)
+    after = _changed(run, now, status=Status.RUNNING)
+    return _move(run, after), _ordered("run", after, one, caller)
 
 
-def pause(run: Run, now: datetime) -> tuple[Write, ...]:
+def pause(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
     """Begin no more lines. Raises PayRunRefused."""
     if run.status is not Status.RUNNING or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
-    return (_move(run, _changed(run, now, status=Status.PAUSED)),)
+    after = _changed(run, now, status=Status.PAUSED)
+    return _move(run, after), _ordered("pause", after, one, caller)
 
 
-def cancel(run: Run, now: datetime) -> tuple[Write, ...]:
+def cancel(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
     """Begin no more lines, for ever. Lines that have begun end. Raises PayRunRefused."""
     if run.status in (Status.FINISHED, Status.CANCELLED) or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
     status = Status.RUNNING if run.begun else Status.CANCELLED
     after = _changed(run, now, status=status, cut=run.begun)
-    return (_move(run, after, _still(run, "begun")),)
+    return _move(run, after, _still(run, "begun")), _ordered("cancel", after, one, caller)
+
+
+def _ordered(order: str, after: Run, one: Proposal, caller: Caller) -> Write:
+    """Record who has moved the run."""
+
+    def meaning(found: Row) -> SettlementError | AlreadyApplied:
+        if (found.get("order"), found.get("by")) == (order, caller.by):
+            return AlreadyApplied(found)
+        return PayRunRefused(f"run: {found.get('by')} has moved it to sequence {after.sequence} before")
+
+    row = {
+        **keys.payrun_ordered(after.run, after.sequence),
+        "order": order,
+        "digest": one.digest,
+        "by": caller.by,
+        "posted_at": after.changed_at,
+        **caller.proof,
+    }
+    return put(row, on_failure=meaning)
 
 
 def begin(run: Run, lines: int) -> Write:

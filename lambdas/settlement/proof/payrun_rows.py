@@ -11,6 +11,8 @@ _RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{6}", re.ASCII)
 _APPROVED = re.compile(r"APPROVED#[0-9a-f]{32}", re.ASCII)
+_ORDERED = re.compile(r"ORDERED#[0-9]{6}", re.ASCII)
+_ORDERS = frozenset({"run", "pause", "cancel"})
 _WRONG_KEY = "no row of its kind has such a key"
 _COUNTS = ("ended", "started", "begun")
 _STATUSES = frozenset({"PROPOSED", "APPROVED", "RUNNING", "PAUSED", "FINISHED", "CANCELLED"})
@@ -47,7 +49,7 @@ def run(row: Row) -> None:
 
 
 def decision(row: Row) -> None:
-    """A proposal, or one person's approval."""
+    """A proposal, one person's approval, or an order."""
     name = _name(row)
     digest, by, posted_at = _DECISION(row)
     if not (_DIGEST.fullmatch(digest) and digest.startswith(name) and by and values.is_instant(posted_at)):
@@ -60,6 +62,9 @@ def decision(row: Row) -> None:
         sums = values.optional(row, "sums", dict)
         if not sums or not all(type(sum_) is int and sum_ > 0 for sum_ in sums.values()):
             raise MalformedRow("sums are none of a proposal")
+    elif _ORDERED.fullmatch(row["sk"]):
+        if (order := values.text(row, "order")) not in _ORDERS:
+            raise MalformedRow(f"order is {order!r}")
     elif not _APPROVED.fullmatch(row["sk"]):
         raise MalformedRow(_WRONG_KEY)
 

@@ -6,8 +6,8 @@ WRITES = {
     "TakeOrder": [
         *writes.propose(PROPOSAL, ADA),
         *writes.approve(PROPOSED, PROPOSAL, BEA, NOW),
-        *writes.resume(APPROVED, NOW),
-        *writes.pause(RUNNING, NOW),
-        *writes.cancel(BEGUN, NOW),
+        *writes.resume(APPROVED, PROPOSAL, ADA, NOW),
+        *writes.pause(RUNNING, PROPOSAL, ADA, NOW),
+        *writes.cancel(BEGUN, PROPOSAL, ADA, NOW),
     ]
 }

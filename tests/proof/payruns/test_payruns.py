@@ -42,6 +42,7 @@ DECISIONS = (
     *(one for one in put(*writes.propose(PROPOSAL, BEA)) if one["sk"] == "PROPOSED"),
     *(one for one in put(*writes.propose(proposal(needed=1), BEA)) if one["sk"] == "PROPOSED"),
     *put(*writes.approve(PROPOSED, PROPOSAL, CARL, NOW)),
+    *put(*writes.pause(RUNNING, PROPOSAL, CARL, NOW)),
 )
 LINES = (
     *put(writes.taken(RUN, 2, NOW)),
@@ -106,6 +107,9 @@ def test_a_changed_run_is_named(changed: Row, told: str) -> None:
         (0, {"gsi1pk": "PAYRUNS"}, "is listed in the index"),
         (2, {"sk": "APPROVED#ada"}, "no row of its kind has such a key"),
         (2, {"digest": None}, "digest is missing"),
+        (3, {"order": "stop"}, "order is 'stop'"),
+        (3, {"order": 1}, "order is no text"),
+        (3, {"sk": "ORDERED#1"}, "no row of its kind has such a key"),
     ],
     ids=str,
 )

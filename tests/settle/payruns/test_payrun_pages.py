@@ -58,7 +58,7 @@ def test_a_runs_page_names_lines_that_are_repeated_on_purpose(runs: Runs, visito
     assert "lines 5" in shown[1]
 
 
-def test_a_page_of_many_lines_shows_first_those_with_a_command(
+def test_a_large_runs_page_shows_lines_with_commands_first(
     runs: Runs, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = runs.paid()

@@ -134,6 +134,7 @@ class Actor:
     """One caller, with a clock of its own."""
 
     clock: Callable[[], datetime]
+    is_of_restored: bool = False
     behind: timedelta = timedelta()
 
     def now(self) -> datetime:
@@ -208,6 +209,8 @@ class Life:
                 return act()
             case "frozen":
                 self.run(self.clock + FROZEN)
+                if kind != "bank" and actor.is_of_restored != self._restored:
+                    raise Killed  # a restored table has another name: the caller still has the old one's
                 return act()
             case "clock back" | "clock ahead":
                 actor.behind = SKEW if wrong == "clock back" else -SKEW
@@ -226,7 +229,7 @@ class Life:
         raise (ReadTimeoutError if wrong == "lost" else ConnectTimeoutError)(endpoint_url="table")
 
     def follower(self) -> follow.Follower:
-        actor = Actor(self.now)
+        actor = Actor(self.now, self._restored)
         return follow.Follower(
             Store(_Table(self, actor), "lives", pause=lambda tries: None, adds=(KEYS.signed,)),
             _Wire(self, actor),

@@ -153,6 +153,7 @@ class Life:
         self._endings: list[tuple[datetime, str, str]] = []
         self._refused: set[int] = set()
         self._persons: set[str] = set()
+        self._ordered: list[int] = []
         self._deposited = self._proposer = ""
         self._deviations = dict(self.deviations)
         for row in self._rows():
@@ -405,7 +406,7 @@ class Life:
             self.broken.append("a person's row is overwritten")
         if row["sk"] == "PROPOSED":
             self._proposer = person_of(row["by"])
-        elif row.get("digest") == self.digest:
+        elif row["sk"].startswith("APPROVED#") and row.get("digest") == self.digest:
             self._persons.add(person_of(row["by"]))
 
     @property
@@ -458,6 +459,10 @@ class Life:
         if (before.status, state.status) not in MOVES:
             yield f"it is {state.status} after {before.status}"
         moved = (before.status, before.cut, before.approvals) != (state.status, state.cut, state.approvals)
+        if state.status in (Status.RUNNING, Status.PAUSED) and before.status is not state.status:
+            self._ordered.append(state.sequence)
+        if state.cut is not None and before.cut is None:
+            self._ordered.append(state.sequence)
         if state.sequence != before.sequence + moved:
             yield f"its sequence is {state.sequence} after {before.sequence}"
         for name in ("begun", "started", "ended"):
@@ -495,6 +500,10 @@ class Life:
 
     def _of_the_end(self) -> Iterator[str]:
         state = self.state
+        for sequence in self._ordered:
+            order = keys.payrun_ordered(self.run, sequence)
+            if (order["pk"], order["sk"]) not in self.table.items:
+                yield "nobody is on record for an order"
         if state is None or state.status not in ENDED:
             if not self.script.is_forged and not (
                 state and state.status is Status.PROPOSED and self._approvals < 2

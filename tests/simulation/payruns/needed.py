@@ -87,18 +87,30 @@ NEEDED: Mapping[Atom, tuple[Call, ...]] = {
             lambda: writes.approve(PROPOSED, PROPOSAL, BEA, NOW),
         ),
     ),
+    ("writes._ordered", "ABSENT"): (
+        Call(
+            lambda: writes.resume(APPROVED, PROPOSAL, BEA, LATER),
+            (APPROVED.to_row(), writes.resume(APPROVED, PROPOSAL, ADA, NOW)[1].parameters["Item"]),
+        ),
+    ),
     ("writes._update", "sequence_is"): (
         _of(
             replace(PROPOSED, status=Status.CANCELLED, sequence=2),
             lambda: writes.approve(PROPOSED, PROPOSAL, BEA, LATER),
         ),
-        _of(replace(APPROVED, status=Status.CANCELLED, sequence=4), lambda: writes.resume(APPROVED, LATER)),
-        _of(replace(RUNNING, cut=0, sequence=5), lambda: writes.pause(RUNNING, LATER)),
-        _of(replace(OVER, status=Status.FINISHED, sequence=5), lambda: writes.cancel(OVER, LATER)),
+        _of(
+            replace(APPROVED, status=Status.CANCELLED, sequence=4),
+            lambda: writes.resume(APPROVED, PROPOSAL, ADA, LATER),
+        ),
+        _of(replace(RUNNING, cut=0, sequence=5), lambda: writes.pause(RUNNING, PROPOSAL, ADA, LATER)),
+        _of(
+            replace(OVER, status=Status.FINISHED, sequence=5),
+            lambda: writes.cancel(OVER, PROPOSAL, ADA, LATER),
+        ),
         _of(replace(OVER, cut=3, sequence=5), lambda: (writes.end(OVER, LATER),)),
     ),
     ("writes._update", "begun = :was_begun"): (
-        _of(BEGUN, lambda: writes.cancel(RUNNING, LATER)),
+        _of(BEGUN, lambda: writes.cancel(RUNNING, PROPOSAL, ADA, LATER)),
         _of(BEGUN, lambda: (writes.begin(RUNNING, 1),)),
         _of(replace(BEGUN, begun=3), lambda: (writes.started(BEGUN),)),
     ),

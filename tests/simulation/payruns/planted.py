@@ -83,6 +83,17 @@ BUGS = (
         (PAYS,),
         ((writes, "Status.APPROVED if approvals", "Status.RUNNING if approvals"),),
     ),
+    Bug(
+        "2: who pauses a run is not recorded",
+        (BATCHES,),
+        (
+            (
+                writes,
+                'return _move(run, after), _ordered("pause", after, one, caller)',
+                "return (_move(run, after),)",
+            ),
+        ),
+    ),
     # 3: after a cancellation nothing begins beyond the cut, and while it is paused, nothing begins
     Bug(
         "3: a cancellation stops no batch",

@@ -41,6 +41,7 @@ class Desk:
         self.store = Store(self.table, "runs", pause=lambda tries: None)
 
     def be(self, run: Run) -> None:
+        self.table.items.clear()
         self.table.put_item(TableName="runs", Item=to_wire(run.to_row()))
 
     @property
@@ -61,10 +62,10 @@ def test_a_run_goes_from_its_proposal_to_its_end(desk: Desk) -> None:
     found = [desk.act(*writes.propose(PROPOSAL, ADA))]
     for caller in (BEA, CARL):
         found.append(desk.act(*writes.approve(desk.run, PROPOSAL, caller, LATER)))
-    found.append(desk.act(*writes.resume(desk.run, LATER)))
+    found.append(desk.act(*writes.resume(desk.run, PROPOSAL, ADA, LATER)))
     desk.act(writes.begin(desk.run, 2))
-    found.append(desk.act(*writes.pause(desk.run, LATER)))
-    found.append(desk.act(*writes.resume(desk.run, LATER)))
+    found.append(desk.act(*writes.pause(desk.run, PROPOSAL, ADA, LATER)))
+    found.append(desk.act(*writes.resume(desk.run, PROPOSAL, ADA, LATER)))
     desk.act(writes.started(desk.run))
     desk.act(writes.begin(desk.run, 1))
     desk.act(writes.started(desk.run))
@@ -79,10 +80,10 @@ def test_a_run_goes_from_its_proposal_to_its_end(desk: Desk) -> None:
 
 ORDERS: dict[str, tuple[Callable[..., Sequence[Write]], list[Run]]] = {
     "approve": (lambda run: writes.approve(run, PROPOSAL, BEA, LATER), [PROPOSED]),
-    "resume": (lambda run: writes.resume(run, LATER), [APPROVED, PAUSED]),
-    "pause": (lambda run: writes.pause(run, LATER), [RUNNING, BEGUN, STARTED, HALF, OVER]),
+    "resume": (lambda run: writes.resume(run, PROPOSAL, ADA, LATER), [APPROVED, PAUSED]),
+    "pause": (lambda run: writes.pause(run, PROPOSAL, ADA, LATER), [RUNNING, BEGUN, STARTED, HALF, OVER]),
     "cancel": (
-        lambda run: writes.cancel(run, LATER),
+        lambda run: writes.cancel(run, PROPOSAL, ADA, LATER),
         [one for one in STATES if one not in (CUT, *ENDED)],
     ),
 }
@@ -126,7 +127,7 @@ def test_a_repeated_order_is_a_replay(desk: Desk, order: str) -> None:
 def test_a_cancellation_cuts_at_the_begun_lines(desk: Desk) -> None:
     for before, status in ((BEGUN, Status.RUNNING), (PAUSED, Status.RUNNING), (APPROVED, Status.CANCELLED)):
         desk.be(before)
-        after = desk.act(*writes.cancel(before, LATER))
+        after = desk.act(*writes.cancel(before, PROPOSAL, ADA, LATER))
         assert (after.cut, after.status) == (before.begun, status)
         with pytest.raises(PayRunRefused):
             desk.act(writes.begin(replace(before, status=Status.RUNNING), 1))
@@ -137,7 +138,7 @@ def test_a_cancellation_sees_lines_that_begin_meanwhile(desk: Desk) -> None:
     desk.act(writes.begin(RUNNING, 2))
 
     with pytest.raises(PayRunRefused, match="look at it again"):
-        desk.act(*writes.cancel(RUNNING, LATER))
+        desk.act(*writes.cancel(RUNNING, PROPOSAL, ADA, LATER))
     assert desk.run.cut is None
 
 
@@ -202,6 +203,17 @@ def test_another_persons_approval_is_no_replay(desk: Desk) -> None:
 
     with pytest.raises(PayRunRefused):
         desk.act(*writes.approve(seen, PROPOSAL, CARL, LATER))
+
+
+def test_an_order_overwrites_no_record_of_another_person(desk: Desk) -> None:
+    """As of a row that somebody has set back."""
+    desk.be(APPROVED)
+    desk.act(*writes.resume(APPROVED, PROPOSAL, ADA, LATER))
+    desk.table.put_item(TableName="runs", Item=to_wire(APPROVED.to_row()))
+
+    with pytest.raises(PayRunRefused, match=f"{ADA.by} has moved it to sequence"):
+        desk.act(*writes.resume(APPROVED, PROPOSAL, BEA, LATER))
+    assert desk.run == APPROVED
 
 
 def test_a_line_is_refused_or_taken_never_both(desk: Desk) -> None:

@@ -214,6 +214,11 @@ def payrun_approved(run: str, person: str) -> Row:
     return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"APPROVED#{digest[:32]}"}
 
 
+def payrun_ordered(run: str, sequence: int) -> Row:
+    """Key of the order that has moved a run to this sequence."""
+    return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"ORDERED#{sequence:06}"}
+
+
 def payrun_line(run: str, number: int) -> Row:
     return {"pk": f"PAYRUN_LINE#{run}", "sk": f"{number:06}"}
 
