@@ -209,8 +209,8 @@ class Life:
                 return act()
             case "frozen":
                 self.run(self.clock + FROZEN)
-                if kind != "bank" and actor.is_of_restored != self._restored:
-                    raise Killed  # a restored table has another name: the caller still has the old one's
+                if actor.is_of_restored != self._restored:
+                    raise Killed  # the stage is stopped before a restore, for longer than any call lives
                 return act()
             case "clock back" | "clock ahead":
                 actor.behind = SKEW if wrong == "clock back" else -SKEW
