@@ -64,7 +64,7 @@ def _is_iban(text: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PayoutSettings:
-    """The bank, what it promises, its circuit, and the stage's limits.
+    """The bank, its promises and circuit, and the stage's limits.
 
     The bank has an address, `url`, or takes files, which name its `debtor`.
     `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.

@@ -4,7 +4,8 @@
     ORDERS#2026-10 ──┐
     ORDERS#2026-11 ──┴─ by time ──▶ the orders' rows ──▶ their settlements, and the entries that they put
 
-The index may lag some seconds. Orders' rows never change, so one read is enough.
+The rooms' own orders are read before the first answer. The index may lag some seconds. Orders' rows never
+change, so one read is enough.
 """
 
 import heapq
@@ -13,7 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from settle.payruns import ordered as payruns
+from settle.orders import rooms
 from settle.settlements import aside, index
 from settle.stack import Stack
 from settlement.accounts.order import AccountOrder
@@ -49,9 +50,10 @@ def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Ite
     `unreadable`. It matches every `by`, so damage to a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)
-    of_runs = (one for one in payruns.lines(stack, FIELDS, first, last) if _is_of(one, by))
     orders = (one for page in _pages(stack, first, last, by) for one in page)
-    merged = heapq.merge(orders, sorted(of_runs, key=_time), key=_time)
+    found = rooms.lines(stack, FIELDS, first, last)
+    of_rooms = [one for one in found if aside.UNREADABLE in one or _is_of(one, by)]
+    merged = heapq.merge(orders, sorted(of_rooms, key=_time), key=_time)
     while page := list(islice(merged, index.BATCH_MAX)):
         yield page
 
@@ -122,8 +124,6 @@ def _readable(row: Row) -> dict[str, str]:
 
 
 def _is_of(row: Mapping[str, Any], by: str | None) -> bool:
-    if aside.UNREADABLE in row:
-        return True
     persons = f"{row['by']} {row.get('approved_by', '')}"
     return by is None or by.casefold() in persons.casefold()
 

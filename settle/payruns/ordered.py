@@ -45,18 +45,17 @@ def _texts(row: Row) -> dict[str, str]:
 
 
 def _line(stack: Stack, row: Row, proposal: Row) -> dict[str, str]:
-    """Raises MalformedRow. A run of several currencies has no amount here."""
-    name = row["sk"].partition("#")[0]
-    order = {"PROPOSED": "propose", "APPROVED": "approve"}.get(name) or row["order"]
+    """Raises MalformedRow. Only the proposal of a single currency has an amount."""
+    is_proposal = row["sk"] == keys.payrun_proposed("")["sk"]
+    verb = "propose" if is_proposal else row["order"] if row["sk"].startswith("ORDERED#") else "approve"
     told = {
         "when": row["posted_at"],
-        "order": f"{order}-payrun",
+        "order": f"{verb}-payrun",
         "key": keys.subject(row)[1],
         **_texts(row),
         **({"account": payer} if isinstance(payer := proposal.get("payer"), str) else {}),
     }
-    sums = row.get("sums", {})
-    if len(sums) == 1:
-        ((code, sum_),) = sums.items()
+    if is_proposal and len(row["sums"]) == 1:
+        ((code, sum_),) = row["sums"].items()
         told |= {"amount": money.render(sum_, exponent_of(row["pk"], code, stack.config)), "currency": code}
     return told

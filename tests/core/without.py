@@ -13,7 +13,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 LISTS = (
     *("lambdas/handlers/rooms.py", "infra/rooms.py", "infra/config.py", "settle/cli.py"),
-    "settle/console/rooms.py",
+    *("settle/console/rooms.py", "settle/orders/rooms.py"),
     *("tests/unit/test_import_direction.py", "tests/unit/test_settle_imports.py"),
 )
 """The files that name rooms: lists for each tree, and the import rules."""

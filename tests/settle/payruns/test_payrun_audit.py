@@ -76,6 +76,14 @@ def test_a_malformed_order_is_named_and_the_others_are_shown(
     assert f"PAYRUN_DECISION#{run}" in err
 
 
+def test_attributes_of_another_kind_of_row_end_no_audit(runs: Runs, command: Command) -> None:
+    run = ordered(runs)
+    for place in (keys.payrun_ordered(run, 3), keys.payrun_ordered(run, 5)):
+        runs.desk.alter(place, sums=7)
+
+    assert [one["amount"] for one in audited(command)] == ["59.25", "", "", "", ""]
+
+
 def test_a_run_without_a_proposal_hides_no_order(runs: Runs, command: Command) -> None:
     run = ordered(runs)
     runs.desk.ledger.delete(keys.payrun_proposed(run))

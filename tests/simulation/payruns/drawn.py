@@ -52,14 +52,19 @@ def _deviations(chance: random.Random, script: Script) -> tuple[Deviation, ...]:
     return tuple(found)
 
 
-def outcome(seed: int) -> Outcome:
-    """Live a seed's life. A life that raises breaks a rule, too."""
-    drawn = draw(seed)
+def _lived(drawn: Drawn) -> Life:
+    """Return the life at its end. A life that raises breaks a rule, too."""
     life = Life(drawn.script, drawn.deviations)
     try:
         life.live()
     except Exception as error:
         life.broken.append(f"it raises {type(error).__name__}: {error}")
+    return life
+
+
+def outcome(seed: int) -> Outcome:
+    drawn = draw(seed)
+    life = _lived(drawn)
     calls = len(life.places)
     met = sum(one.at <= calls for one in drawn.deviations)
     return Outcome(seed, calls, met, frozenset(map(str, life.statuses)), tuple(life.broken))
@@ -68,8 +73,7 @@ def outcome(seed: int) -> Outcome:
 def told(seed: int) -> str:
     """The whole history of a seed's life."""
     drawn = draw(seed)
-    life = Life(drawn.script, drawn.deviations)
-    life.live()
+    life = _lived(drawn)
     calls = (f"{at} {kind} {what}" for at, (kind, what) in enumerate(life.places, 1))
     broken = (f"BROKEN: {one}" for one in life.broken)
     return "\n".join((f"{drawn.script}", f"{drawn.deviations}", *calls, *broken))

@@ -154,6 +154,7 @@ class Life:
         self._refused: set[int] = set()
         self._persons: set[str] = set()
         self._ordered: list[int] = []
+        self._givers: list[str] = []
         self._deposited = self._proposer = ""
         self._deviations = dict(self.deviations)
         for row in self._rows():
@@ -295,6 +296,7 @@ class Life:
             sums = {"EUR": f"{COUNT * AMOUNT // 100}.00"}
             body = {"digest": self.digest, **told, "sums": sums, "reason": "a life"}
         take: Any = _orders.ORDERS[f"{route}-payrun"][0]
+        self._givers.append(arn)
         with self._acting(Actor(self)):
             try:
                 take(body, caller)
@@ -304,6 +306,8 @@ class Life:
                 return not any(
                     told in str(refused) for told in ("look at it again", "nobody has", *waits(route))
                 )
+            finally:
+                self._givers.pop()
         return True
 
     # The world
@@ -404,6 +408,8 @@ class Life:
     def _of_a_person(self, row: Row, was: Row | None) -> None:
         if was is not None:
             self.broken.append("a person's row is overwritten")
+        if row["by"] != self._givers[-1]:
+            self.broken.append("an order is on record of another person")
         if row["sk"] == "PROPOSED":
             self._proposer = person_of(row["by"])
         elif row["sk"].startswith("APPROVED#") and row.get("digest") == self.digest:

@@ -84,6 +84,17 @@ BUGS = (
         ((writes, "Status.APPROVED if approvals", "Status.RUNNING if approvals"),),
     ),
     Bug(
+        "2: an order is recorded of the proposer",
+        (BATCHES,),
+        (
+            (
+                writes,
+                '"by": caller.by,\n        "posted_at": after.changed_at',
+                '"by": one.by,\n        "posted_at": after.changed_at',
+            ),
+        ),
+    ),
+    Bug(
         "2: who pauses a run is not recorded",
         (BATCHES,),
         (

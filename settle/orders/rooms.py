@@ -1,0 +1,16 @@
+"""People's orders in rooms that can be removed: with a room, remove its line."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+
+from settle.settlements import aside
+from settle.stack import Stack
+
+ROOMS: Mapping[str, str] = {"payruns": "settle.payruns.ordered"}
+"""Modules with `lines`."""
+
+
+def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:
+    """Yield the rooms' orders from time `first` to before `last`, unsorted. Each has all fields."""
+    for name in ROOMS.values():
+        yield from import_module(name).lines(stack, fields, first, last)
