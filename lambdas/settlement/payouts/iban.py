@@ -1,13 +1,14 @@
 import re
+from string import ascii_uppercase
 
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
 _CHECKED_BY = 97
 _CHECK_DIGITS = range(2, 99)
+_AS_DIGITS = {ord(letter): str(int(letter, 36)) for letter in ascii_uppercase}
 
 
 def is_iban(text: object) -> bool:
     """Whether form and check digits are those of ISO 13616, without blanks."""
     if not (isinstance(text, str) and _IBAN.fullmatch(text) and int(text[2:4]) in _CHECK_DIGITS):
         return False
-    digits = "".join(str(int(character, 36)) for character in text[4:] + text[:4])
-    return int(digits) % _CHECKED_BY == 1
+    return int((text[4:] + text[:4]).translate(_AS_DIGITS)) % _CHECKED_BY == 1

@@ -16,8 +16,9 @@ from settlement.core.model.settlement import hash_of
 from settlement.core.model.stored import MalformedRow, sound, subject_of
 from settlement.payouts.iban import is_iban
 
-REFERENCE_LENGTH = 32
-"""160 bits. ISO 20022 allows 35 characters in an end-to-end id."""
+_REFERENCE_BYTES = 20
+REFERENCE_LENGTH = _REFERENCE_BYTES * 8 // 5
+"""In base 32. ISO 20022 allows 35 characters in an end-to-end id."""
 
 RETURN = "#RETURN"
 
@@ -65,7 +66,7 @@ def reference_in(text: str) -> str | None:
 def reference_of(key: str) -> str:
     """The bank's reference: it depends on the key alone, for ever."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
-    return base64.b32encode(digest).decode()[:REFERENCE_LENGTH]
+    return base64.b32encode(digest[:_REFERENCE_BYTES]).decode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,9 +219,11 @@ _SENT = frozenset({Status.SENDING, Status.ACCEPTED, Status.PAID, Status.CONFIRME
 
 
 def _member(row: Row, name: str, kind: Any) -> Any:
-    if row[name] not in list(kind):
-        raise MalformedRow(f"{subject_of(row)}: {name} must be one of {', '.join(kind)}")
-    return kind(row[name])
+    value = row[name]
+    try:
+        return kind(value)
+    except ValueError:
+        raise MalformedRow(f"{subject_of(row)}: {name} must be one of {', '.join(kind)}") from None
 
 
 def _problems(state: State, row: Row) -> Iterator[str]:
