@@ -6,7 +6,10 @@ from importlib import import_module
 from settle.settlements import aside
 from settle.stack import Stack
 
-ROOMS: Mapping[str, str] = {"payruns": "settle.payruns.ordered"}
+ROOMS: Mapping[str, str] = {
+    "payouts": "settle.payouts.ordered",
+    "payruns": "settle.payruns.ordered",
+}
 """Modules with `lines`."""
 
 

@@ -11,7 +11,7 @@ UNREADABLE = "unreadable"
 """The field of the reason. Only an unreadable row's line has it."""
 
 
-def line(fields: Sequence[str], row: Row, reason: str, **known: Any) -> Line:
+def line(fields: Sequence[str], row: Row, reason: str, /, **known: Any) -> Line:
     name = keys.subject(row)[1]
     return {**dict.fromkeys(fields), "key": name, **known, UNREADABLE: f"{row['pk']}: {_short(reason, row)}"}
 

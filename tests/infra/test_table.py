@@ -39,12 +39,13 @@ def test_the_keys_are_texts_and_the_index_carries_nothing_else(stage: str) -> No
 def test_the_index_lists_settlements_and_orders_but_no_entries() -> None:
     """An indexed entry or payment verdict would be written, and paid for, twice."""
     listed = [row for row in PUT if "gsi1pk" in row]
-    # A decision is found by its payout's case or by its pay run, whose row is listed.
-    decisions = ("PAYOUT_CASE", "PAYRUN_DECISION")
-    orders = [row for row in PUT if "by" in row and keys.subject(row)[0] not in decisions]
-    of_orders = [row for row in listed if keys.subject(row)[0] not in ("SETTLEMENT", "PAYRUN")]
+    # A run's orders are found by its row, which is listed.
+    of_rooms = ("DESTINATION", "PAYOUT_CASE", "PAYRUN_DECISION", "PAYRUN")
+    orders = [row for row in PUT if "by" in row and keys.subject(row)[0] not in of_rooms]
+    of_orders = [row for row in listed if keys.subject(row)[0] not in ("SETTLEMENT", *of_rooms)]
 
-    assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER", "PAYRUN"}
+    of_payouts = {"DESTINATION", "PAYOUT_CASE", "PAYRUN"}
+    assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER", *of_payouts}
     assert of_orders == orders
     assert all(keys.orders_index(row["posted_at"]).items() <= row.items() for row in orders)
     assert len(listed) < len(PUT)

@@ -53,7 +53,7 @@ def freeze_payee(body: object, caller: Caller) -> dict[str, Any]:
     name = _name(fields_of(body, ("id",))["id"])
     store = _dependencies.store
     with suppress(AlreadyApplied):
-        store.transact((destination.freeze(name, caller, _dependencies.now()),))
+        store.transact(destination.freeze(name, caller, _dependencies.now()))
     found = store.read(keys.destination(name)) or {}  # of a damaged row too: it is frozen now
     return {"id": name, "frozen_at": str(found.get("frozen_at"))}
 

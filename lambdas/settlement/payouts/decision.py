@@ -147,6 +147,7 @@ def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Wri
         "reason": order.reason,
         "by": caller.by,
         "posted_at": timestamp(now),
+        **keys.payout_orders_index(timestamp(now)),
         **caller.proof,
     }
     return put(row, on_failure=AlreadyApplied)
@@ -177,6 +178,7 @@ def approve(state: State, order: Decision, first: Row | None, caller: Caller, no
         "approved_by": caller.by,
         "approved_reason": order.reason,
         "posted_at": timestamp(now),
+        **keys.payout_orders_index(timestamp(now)),
         **caller.proof,
     }
     return put(row, on_failure=meaning)

@@ -1,9 +1,10 @@
 """A payee's bank account: added by one person, confirmed by another, payable after a delay.
 
-    DESTINATION#<id>   DESTINATION  added, and frozen by any one person
-                       CONFIRMED    by another person
+    DESTINATION#<id>   DESTINATION    added, and frozen by any one person
+                       CONFIRMED      by another person
+                       FROZEN#<time>  who froze it
 
-Both rows are signed. Their data never changes.
+All rows are signed. Their data never changes.
 """
 
 from collections.abc import Mapping
@@ -122,6 +123,7 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
         **{name: given[name] for name in _FIELDS if name != "id"},
         "added_by": caller.by,
         "added_at": timestamp(now),
+        **keys.payout_orders_index(timestamp(now)),
         **caller.proof,
     }
     return put(row, on_failure=meaning)
@@ -141,24 +143,35 @@ def confirm(
         **keys.destination_confirmed(found.id),
         **{name: getattr(found, name) for name in SHOWN},
         "confirmed_by": caller.by,
+        "confirmed_at": timestamp(now),
         "payable_from": timestamp(now + rest),
+        **keys.payout_orders_index(timestamp(now)),
         **caller.proof,
     }
     return put(row, on_failure=AlreadyApplied)
 
 
-def freeze(name: str, caller: Caller, now: datetime) -> Write:
+def freeze(name: str, caller: Caller, now: datetime) -> tuple[Write, ...]:
+    at = timestamp(now)
 
     def meaning(row: Row | None) -> SettlementError | AlreadyApplied:
         return AlreadyApplied(row) if row else DestinationRefused("destination: there is none with this id")
 
-    return update(
+    move = update(
         keys.destination(name),
         "SET frozen_at = :now, frozen_by = :by",
-        values={":now": timestamp(now), ":by": caller.by},
+        values={":now": at, ":by": caller.by},
         conditions=[EXISTS, NOT_FROZEN],
         on_failure=meaning,
     )
+    row = {
+        **keys.destination_frozen(name, at),
+        "by": caller.by,
+        "posted_at": at,
+        **keys.payout_orders_index(at),
+        **caller.proof,
+    }
+    return move, put(row, on_failure=AlreadyApplied)
 
 
 _REQUIRED = ("account", "iban", "holder", "added_by", "added_at")

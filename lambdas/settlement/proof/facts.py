@@ -285,13 +285,14 @@ class ReservedFacts(NamedTuple):
 
 
 class DestinationFacts(NamedTuple):
-    """`added_by` is a person's digest, `paid_to` that of the bank account."""
+    """`added_by` and `frozen_by` are persons' digests, `paid_to` that of the bank account."""
 
     name: str
     account: str
     paid_to: str
     added_by: str
     frozen_at: str | None
+    frozen_by: str | None
     last_payout: str | None
 
 
@@ -301,6 +302,14 @@ class ConfirmedFacts(NamedTuple):
     paid_to: str
     confirmed_by: str
     payable_from: str
+
+
+class FrozenFacts(NamedTuple):
+    """An order to freeze destination `name`. `by` is a person's digest."""
+
+    name: str
+    posted_at: str
+    by: str
 
 
 class PaidToFacts(NamedTuple):

@@ -14,6 +14,7 @@ from settlement.proof import Difference, Look, pages, payout_rows, payouts, payo
 from settlement.proof.facts import (
     ConfirmedFacts,
     DestinationFacts,
+    FrozenFacts,
     PayoutEntryFacts,
     PayoutFacts,
 )
@@ -71,7 +72,9 @@ def _moved(row: Row) -> PayoutEntryFacts:
 
 def _destination(store: WatchedStore, scanned: Destination) -> Look:
     """A payout puts its row and names itself as the last one, in one transaction."""
-    name = scanned.name
+    name, place = scanned.name, keys.destination_frozen(scanned.name, "")
+    found = store.entries(place["pk"], place["sk"], f"{place['sk']}~")
+    freezes = list(rows.sound(payout_rows.destination, found))  # before the row, which a freeze changes
     row = _sound(payout_rows.destination, store.read(keys.destination(name)))
     confirmed = _sound(payout_rows.destination, store.read(keys.destination_confirmed(name)))
     known = {one.key: one for one in scanned.payouts}
@@ -79,13 +82,14 @@ def _destination(store: WatchedStore, scanned: Destination) -> Look:
         last = _sound(payout_rows.payout, store.read(keys.payout(row.last_payout)))
         if last and last.destination == name:
             known[last.key] = payout_rows.paid_to(last)
-    found = Destination(
+    again = Destination(
         name,
         row if isinstance(row, DestinationFacts) else None,
         confirmed if isinstance(confirmed, ConfirmedFacts) else None,
+        [one for one in freezes if isinstance(one, FrozenFacts)],
         sorted(known.values()),
     )
-    return _agrees(not payouts_judged.of_destination(found))
+    return _agrees(not payouts_judged.of_destination(again))
 
 
 def _line(store: WatchedStore, scanned: Line) -> Look:

@@ -18,6 +18,7 @@ from settlement.proof.facts import (
     ConfirmedFacts,
     DestinationFacts,
     EntryFacts,
+    FrozenFacts,
     PaidToFacts,
     PayoutCaseFacts,
     PayoutEntryFacts,
@@ -143,7 +144,7 @@ def case(row: Row) -> PayoutCaseFacts:
     if not (number and KEY.fullmatch(key) and values.is_instant(posted_at) and verdict in VERDICTS):
         raise MalformedRow("key, case, verdict and posted_at are none of a decision")
     _sha256(row, "digest")
-    _check_unlisted(row)
+    _check_listed(row, posted_at)
     if account is not None and not (verdict == "give-back" and ACCOUNT.fullmatch(account)):
         raise MalformedRow("account is none that gets the money back")
     content = [str(number), digest, verdict, reason, by, account or "", against]
@@ -156,13 +157,15 @@ def case(row: Row) -> PayoutCaseFacts:
     return PayoutCaseFacts(key, number, verdict, account, proposal, approval)
 
 
-def destination(row: Row) -> DestinationFacts | ConfirmedFacts:
+def destination(row: Row) -> DestinationFacts | ConfirmedFacts | FrozenFacts:
     name = keys.subject(row)[1]
     if not DESTINATION.fullmatch(name):
         raise MalformedRow("its key is no destination's")
-    _check_unlisted(row)
+    if row["sk"].startswith(keys.destination_frozen(name, "")["sk"]):
+        return _frozen(row, name)
     if row["sk"] == keys.destination_confirmed(name)["sk"]:
         account, iban, holder, by = _CONFIRMED(row)
+        _check_listed(row, values.instant(row, "confirmed_at"))
         _check_bank_account(iban, holder)
         confirmed_by, payable_from = _person(by), values.instant(row, "payable_from")
         return ConfirmedFacts(name, account, _paid_to(name, iban, holder), confirmed_by, payable_from)
@@ -176,14 +179,21 @@ def _added(row: Row, name: str) -> DestinationFacts:
     _check_bank_account(iban, holder)
     if not ACCOUNT.fullmatch(account):
         raise MalformedRow("account is no account's id")
-    values.instant(row, "added_at")
+    _check_listed(row, values.instant(row, "added_at"))
     values.instants(row, ("frozen_at",))
-    if ("frozen_at" in row) != bool(values.optional(row, "frozen_by")):
+    frozen_at, frozen_by, last = values.optionals(row, ("frozen_at", "frozen_by", "last_payout"))
+    if ("frozen_at" in row) != bool(frozen_by):
         raise MalformedRow("frozen_at and frozen_by are not there together")
-    last = values.optional(row, "last_payout")
-    return DestinationFacts(
-        name, account, _paid_to(name, iban, holder), _person(by), row.get("frozen_at"), last
-    )
+    freeze = (frozen_at, _person(frozen_by) if frozen_by else None)
+    return DestinationFacts(name, account, _paid_to(name, iban, holder), _person(by), *freeze, last)
+
+
+def _frozen(row: Row, name: str) -> FrozenFacts:
+    at = values.instant(row, "posted_at")
+    if row["sk"] != keys.destination_frozen(name, at)["sk"]:
+        raise MalformedRow(_WRONG_KEY)
+    _check_listed(row, at)
+    return FrozenFacts(name, at, _person(values.text(row, "by")))
 
 
 def listed_line(row: Row) -> PayoutLineFacts:
@@ -264,6 +274,11 @@ def _check_bank_account(iban: str, holder: str) -> None:
 def _check_unlisted(row: Row) -> None:
     if not row.keys().isdisjoint(("gsi1pk", "gsi1sk")):
         raise MalformedRow("is listed in the index")
+
+
+def _check_listed(row: Row, at: str) -> None:
+    if {name: row.get(name) for name in ("gsi1pk", "gsi1sk")} != keys.payout_orders_index(at):
+        raise MalformedRow("is not listed among the orders of its time")
 
 
 def _sha256(row: Row, name: str) -> str:

@@ -10,6 +10,7 @@ from settlement.proof.facts import (
     BankLineFacts,
     ConfirmedFacts,
     DestinationFacts,
+    FrozenFacts,
     LineMatchFacts,
     PaidToFacts,
     PayoutCaseFacts,
@@ -40,6 +41,7 @@ class Destination:
     name: str
     row: DestinationFacts | None = None
     confirmed: ConfirmedFacts | None = None
+    freezes: list[FrozenFacts] = field(default_factory=list)
     payouts: list[PaidToFacts] = field(default_factory=list)
 
 
@@ -67,6 +69,7 @@ _PLACES: dict[type[Any], str] = {
     PayoutMatchFacts: "matches",
     DestinationFacts: "row",
     ConfirmedFacts: "confirmed",
+    FrozenFacts: "freezes",
     PaidToFacts: "payouts",
     BankLineFacts: "row",
     PayoutLineFacts: "listed",
@@ -80,7 +83,7 @@ def payouts(sources: Sequence[Source]) -> Iterator[Payout]:
 
 
 def destinations(sources: Sequence[Source]) -> Iterator[Destination]:
-    return _grouped(sources, Destination, DestinationFacts, ConfirmedFacts, PaidToFacts)
+    return _grouped(sources, Destination, DestinationFacts, ConfirmedFacts, FrozenFacts, PaidToFacts)
 
 
 def lines(sources: Sequence[Source]) -> Iterator[Line]:

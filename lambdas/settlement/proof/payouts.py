@@ -10,6 +10,7 @@ from settlement.proof.facts import (
     BankLineFacts,
     ConfirmedFacts,
     DestinationFacts,
+    FrozenFacts,
     LineMatchFacts,
     PaidToFacts,
     PayoutCaseFacts,
@@ -119,15 +120,21 @@ def _lines_differ(row: PayoutFacts, matches: Collection[PayoutMatchFacts]) -> It
 
 
 def destination_differences(
-    row: DestinationFacts | None, confirmed: ConfirmedFacts | None, payouts: Sequence[PaidToFacts]
+    row: DestinationFacts | None,
+    confirmed: ConfirmedFacts | None,
+    freezes: Sequence[FrozenFacts],
+    payouts: Sequence[PaidToFacts],
 ) -> list[str]:
     if row is None:
-        return ["is confirmed, or payouts go there, but it has no sound row"]
+        return ["is confirmed or frozen, or payouts go there, but it has no sound row"]
     found = []
     if confirmed and (confirmed.account, confirmed.paid_to) != (row.account, row.paid_to):
         found.append("another bank account was confirmed")
     if confirmed and confirmed.confirmed_by == row.added_by:
         found.append("one person added and confirmed it")
+    freeze = [(row.frozen_at, row.frozen_by)] if row.frozen_at else []
+    if freeze != [(one.posted_at, one.by) for one in freezes]:
+        found.append(f"is frozen since {row.frozen_at}, which is not as its {len(freezes)} orders say")
     for one in payouts:
         found += (f"{fault}: {one.key}" for fault in _wrongly_paid(row, confirmed, one))
     if row.last_payout not in {None, *(one.key for one in payouts)}:  # None: no payout was sent yet

@@ -32,7 +32,7 @@ def of_payout(one: Payout) -> list[str]:
 
 
 def of_destination(one: Destination) -> list[str]:
-    return payouts.destination_differences(one.row, one.confirmed, one.payouts)
+    return payouts.destination_differences(one.row, one.confirmed, one.freezes, one.payouts)
 
 
 def of_line(one: Line) -> list[str]:

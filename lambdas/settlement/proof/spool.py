@@ -30,6 +30,7 @@ from settlement.proof.facts import (
     EventFacts,
     EvidenceFacts,
     ExternalFacts,
+    FrozenFacts,
     LineMatchFacts,
     MatchFacts,
     OrderFacts,
@@ -93,6 +94,7 @@ Facts = (
     | ReservedFacts
     | DestinationFacts
     | ConfirmedFacts
+    | FrozenFacts
     | PaidToFacts
     | BankLineFacts
     | PayoutLineFacts
@@ -119,6 +121,7 @@ _TABLES: dict[type[Any], str] = {
     ReservedFacts: "reserved",
     DestinationFacts: "destinations",
     ConfirmedFacts: "confirmed",
+    FrozenFacts: "freezes",
     PaidToFacts: "paid_to",
     BankLineFacts: "bank_lines",
     PayoutLineFacts: "payout_lines",

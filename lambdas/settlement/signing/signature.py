@@ -27,7 +27,7 @@ say where payouts go, rows of cases and of pay runs who decided about them.
 _FIXED: Mapping[str, tuple[str, ...]] = {
     "DESTINATION#": (
         *("pk", "sk", "account", "iban", "holder", "added_by", "added_at"),
-        *("confirmed_by", "payable_from"),
+        *("confirmed_by", "confirmed_at", "payable_from", "by", "posted_at", "gsi1pk", "gsi1sk"),
     )
 }
 """The immutable attributes of mutable rows that no journal seals."""

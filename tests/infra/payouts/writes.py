@@ -14,7 +14,7 @@ WRITES = {
     "TakeOrder": [
         destination.add(GIVEN, ADA, NOW),
         destination.confirm(ADDED, GIVEN, BEA, LIMITS.rest, NOW),
-        destination.freeze(ADDED.id, BEA, NOW),
+        *destination.freeze(ADDED.id, BEA, NOW),
         _PROPOSED,
         decision.approve(_CASE, _VERDICT, _PROPOSED.parameters["Item"], BEA, NOW),
     ]

@@ -210,7 +210,7 @@ class Life:
         self.town.state("unfreeze", f"unfreeze-{self.payout.key}", self.payout.account)
 
     def frozen(self) -> None:
-        self.town.store.transact((destination.freeze(self.payout.destination, BEA, self.now()),))
+        self.town.store.transact(destination.freeze(self.payout.destination, BEA, self.now()))
 
 
 def lived(town: Town, payout: Payout, *acts: str, iban: str = IBANS[0], other: str = "carol") -> Life:

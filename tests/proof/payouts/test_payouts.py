@@ -373,7 +373,11 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
         of_confirmation(account="bob"),
         "DESTINATION#home: another bank account was confirmed",
     ),
-    "no destination": ((), gone("DESTINATION#", "DESTINATION"), "DESTINATION#home: is confirmed, or payouts"),
+    "no destination": (
+        (),
+        gone("DESTINATION#", "DESTINATION"),
+        "DESTINATION#home: is confirmed or frozen, or",
+    ),
     "another customer's": (
         (),
         of_destination(account="bob"),
@@ -388,6 +392,33 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
         (),
         of_destination(frozen_at="2026-01-01T00:00:00.000Z", frozen_by="x"),
         "which was reserved after it was frozen",
+    ),
+    "no longer frozen": (
+        ("frozen",),
+        of_destination(frozen_at=None, frozen_by=None),
+        "DESTINATION#home: is frozen since None, which is not as its 1 orders say",
+    ),
+    "freeze of another time": (
+        ("frozen",),
+        at("DESTINATION#", "Z", posted_at=timestamp(NOW)),
+        "no row of its kind has such a key",
+    ),
+    "freeze without an order": (("frozen",), gone("DESTINATION#", "Z"), "which is not as its 0 orders say"),
+    "freeze by nobody": (("frozen",), at("DESTINATION#", "Z", by=""), "names no person"),
+    "payee of another month": (
+        (),
+        of_destination(gsi1pk="PAYOUT_ORDERS#2026-01"),
+        "is not listed among the orders of its time",
+    ),
+    "confirmation of another month": (
+        (),
+        of_confirmation(gsi1sk="2026-01-01T00:00:00.000Z"),
+        "is not listed among the orders of its time",
+    ),
+    "decision of another time": (
+        PATHS["payout proposed"],
+        at("PAYOUT_CASE#", "PROPOSED#paid", gsi1sk="2026-01-01T00:00:00.000Z"),
+        "is not listed among the orders of its time",
     ),
     "last payout": (
         (),

@@ -76,6 +76,17 @@ def test_a_malformed_order_is_named_and_the_others_are_shown(
     assert f"PAYRUN_DECISION#{run}" in err
 
 
+def test_a_malformed_proposal_is_named_with_its_reason(runs: Runs, command: Command) -> None:
+    run = ordered(runs)
+    runs.desk.alter(keys.payrun_proposed(run), digest=7)
+
+    code, out, err = command("audit", *SINCE, "--csv")
+
+    named = [one for one in csv.DictReader(io.StringIO(out)) if one["key"] == run and not one["order"]]
+    assert (code, [one["reason"] for one in named]) == (Exit.FAILED, ["the sellers"])
+    assert f"PAYRUN_DECISION#{run}" in err
+
+
 def test_attributes_of_another_kind_of_row_end_no_audit(runs: Runs, command: Command) -> None:
     run = ordered(runs)
     for place in (keys.payrun_ordered(run, 3), keys.payrun_ordered(run, 5)):

@@ -7,6 +7,7 @@ everything else goes on. Persons know of a payout what its row says.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
@@ -321,7 +322,8 @@ class Life:
     def _freeze(self) -> None:
         self._frozen = True
         store = Store(self.table, "lives", pause=lambda tries: None)
-        store.apply(destination.freeze(PLACE.id, caller("dora"), self.clock))
+        with suppress(AlreadyApplied):
+            store.transact(destination.freeze(PLACE.id, caller("dora"), self.clock))
 
     def _alter(self) -> None:
         """Write another IBAN on the payout's row, past its functions."""
@@ -575,6 +577,7 @@ class Life:
         return self._state
 
     def _committed(self, changes: Changes) -> None:
+        self.broken += self._of_orders(changes)
         for before, after in changes:
             if after and after["pk"]["S"].startswith("ENTRIES#"):
                 row = from_wire(after)
@@ -585,6 +588,17 @@ class Life:
         for _, after in changes:
             if after and after["pk"]["S"].startswith("PAYOUT#"):
                 self._moved(after)
+
+    @staticmethod
+    def _of_orders(changes: Changes) -> Iterator[str]:
+        """`settle audit` has to find each order of a person."""
+        listed = {after["pk"]["S"] for before, after in changes if after and not before and "gsi1pk" in after}
+        for before, after in changes:
+            name = after["pk"]["S"] if after else ""
+            is_frozen = "frozen_at" in (after or ()) and "frozen_at" not in (before or ())
+            is_order = name.startswith("PAYOUT_CASE#") or (name.startswith("DESTINATION#") and is_frozen)
+            if is_order and name not in listed:
+                yield f"a person's order is in no list: {name}"
 
     def _moved(self, item: Any) -> None:
         before, state = self._state, State.from_row(from_wire(item))

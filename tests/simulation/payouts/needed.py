@@ -107,6 +107,7 @@ def _sent(*rows: Row) -> Call:
 
 _RICH: Row = {**ACCOUNT, "available": 20_000}
 _FROZEN: Row = {**destination_rows()[0], "frozen_at": "2026-11-20T09:00:00.000Z", "frozen_by": BEA.by}
+_FREEZE: Row = destination.freeze("landlord", ADA, NOW)[1].parameters["Item"]
 _CONFIRMED = replace(PAYABLE, confirmed_by=None, payable_from=None)
 _PROPOSED = decision.propose(CASES["limbo"], ORDER, ADA, NOW).parameters["Item"]
 _UNKNOWN = STATES[Status.UNKNOWN]
@@ -149,10 +150,13 @@ NEEDED: Mapping[Atom, Call] = {
         lambda: (destination.confirm(_CONFIRMED, GIVEN, CARL, LIMITS.rest, NOW - timedelta(days=30)),)
     ),
     ("destination.freeze", "EXISTS"): Call(
-        lambda: (destination.freeze("landlord", BEA, NOW),), rows=_without("DESTINATION#")
+        lambda: destination.freeze("landlord", BEA, NOW), rows=_without("DESTINATION#")
     ),
     ("destination.freeze", "NOT_FROZEN"): Call(
-        lambda: (destination.freeze("landlord", ADA, NOW),), rows=_with(_FROZEN)
+        lambda: destination.freeze("landlord", ADA, NOW), rows=_with(_FROZEN)
+    ),
+    ("destination.freeze", "ABSENT"): Call(
+        lambda: destination.freeze("landlord", BEA, NOW), rows=_with(_FREEZE)
     ),
     ("decision.propose", "ABSENT"): Call(
         lambda: (decision.propose(CASES["limbo"], ORDER, BEA, LATER),), rows=(_PROPOSED,)

@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from settlement.core.ledger import keys
-from settlement.payouts import decision, follow, hints, moves, policy, writes
+from settlement.payouts import decision, destination, follow, hints, moves, policy, writes
 from settlement.payouts.moves import Move, Place, Rule
 from settlement.payouts.payout import State, Status, Word
 from tests.simulation.payouts import bank
@@ -36,6 +36,9 @@ def _with(move: Move, to: Status, **money: tuple[Place, Place] | None) -> Mappin
 
 _OUT, _FROM_ACCOUNT = (Place.TRANSIT, Place.EXTERNAL), (Place.ACCOUNT, Place.EXTERNAL)
 _RETURNED, _BACK = (Place.EXTERNAL, Place.ACCOUNT), (Place.TRANSIT, Place.ACCOUNT)
+
+_UNLISTED = '\n        "posted_at": timestamp(now),'
+_LISTED = f"{_UNLISTED}\n        **keys.payout_orders_index(timestamp(now)),"
 
 BUGS = (
     # The eight rules of the design
@@ -456,6 +459,33 @@ BUGS = (
         "a bank is asked for ever",
         ("dark for ever",),
         ((follow, "if policy.is_asked_out(state, self.now()):", "if state.sequence < 0:"),),
+    ),
+    Bug(
+        "nobody is on record for a freeze",
+        ("frozen before it is sent",),
+        ((destination, "return move, put(row, on_failure=AlreadyApplied)", "return (move,)"),),
+    ),
+    Bug(
+        "settle audit cannot find a proposal",
+        ("dark, no keys",),
+        (
+            (
+                decision,
+                '"by": caller.by,' + _LISTED,
+                '"by": caller.by,' + _UNLISTED,
+            ),
+        ),
+    ),
+    Bug(
+        "settle audit cannot find an approval",
+        ("dark, no keys",),
+        (
+            (
+                decision,
+                "order.reason," + _LISTED,
+                "order.reason," + _UNLISTED,
+            ),
+        ),
     ),
 )
 

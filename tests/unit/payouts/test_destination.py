@@ -91,17 +91,17 @@ def test_a_confirmation_is_not_repeated_and_the_rest_stays(table: MemoryDynamoDb
 
 def test_a_frozen_destination_is_frozen_for_ever(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
-    store.transact([destination.freeze("landlord", ADA, NOW)])
+    store.transact(destination.freeze("landlord", ADA, NOW))
 
     assert "frozen" in str(found(table).refusal(PAYOUT, NOW))
     with pytest.raises(AlreadyApplied):
-        store.transact([destination.freeze("landlord", ADA, NOW + REST)])
+        store.transact(destination.freeze("landlord", ADA, NOW + REST))
     assert found(table).frozen_at == timestamp(NOW)
 
 
 def test_a_missing_destination_is_not_frozen(store: Store) -> None:
     with pytest.raises(DestinationRefused, match="there is none"):
-        store.transact([destination.freeze("landlord", ADA, NOW)])
+        store.transact(destination.freeze("landlord", ADA, NOW))
 
 
 def test_a_frozen_destination_is_not_confirmed() -> None:
@@ -114,7 +114,7 @@ def test_a_frozen_destination_is_not_confirmed() -> None:
 def test_a_freeze_that_races_a_confirmation_wins(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
     confirmation = destination.confirm(found(table), GIVEN, BEA, REST, NOW)
-    store.transact([destination.freeze("landlord", ADA, NOW)])
+    store.transact(destination.freeze("landlord", ADA, NOW))
 
     store.transact([confirmation])
 

@@ -199,7 +199,7 @@ def bar(table: MemoryDynamoDb, what: str) -> None:
     (entry,) = (key for key in table.items if key[0] == "ENTRIES#alice")
     match what:
         case "frozen":
-            store.transact([destination.freeze("landlord", BEA, NOW)])
+            store.transact(destination.freeze("landlord", BEA, NOW))
         case "destination missing":
             del table.items[place]
         case "iban" | "holder":

@@ -106,7 +106,7 @@ def test_a_bank_account_has_a_hash_of_all_its_parts() -> None:
 
 
 def frozen(store: Store, table: MemoryDynamoDb) -> None:
-    store.transact([destination.freeze("landlord", BEA, NOW)])
+    store.transact(destination.freeze("landlord", BEA, NOW))
 
 
 def missing(store: Store, table: MemoryDynamoDb) -> None:

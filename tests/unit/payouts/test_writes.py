@@ -139,7 +139,7 @@ def test_nothing_is_sent_to_a_destination_frozen_meanwhile(
     table: MemoryDynamoDb, store: Store, reserve: Reserve
 ) -> None:
     reserve()
-    store.transact([destination.freeze("landlord", BEA, NOW)])
+    store.transact(destination.freeze("landlord", BEA, NOW))
     before = dict(table.items)
 
     with pytest.raises(DestinationRefused, match="it is frozen"):
@@ -276,7 +276,7 @@ def test_a_send_refuses_a_frozen_destination(table: MemoryDynamoDb, store: Store
     """A freeze may come between any read and the send's record."""
     before = STATES[Status.RESERVED]
     put(table, before.to_row())
-    store.transact([destination.freeze("landlord", BEA, NOW)])
+    store.transact(destination.freeze("landlord", BEA, NOW))
     after = moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND])
 
     with pytest.raises(DestinationRefused, match="it is frozen"):

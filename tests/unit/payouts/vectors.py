@@ -86,13 +86,13 @@ POSTERS: dict[ModuleType, tuple[Vector, ...]] = {
             variant="case",
         ),
     ),
-}
-BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     destination: (
         Vector(destination.add, (GIVEN, ADA, NOW)),
         Vector(destination.confirm, (ADDED, GIVEN, BEA, LIMITS.rest, NOW)),
         Vector(destination.freeze, ("landlord", BEA, NOW)),
     ),
+}
+BUILDERS: dict[ModuleType, tuple[Vector, ...]] = {
     decision: (
         Vector(decision.propose, (_CASE, _ORDER, ADA, NOW)),
         Vector(decision.propose, (_CASE, _AGAINST, ADA, NOW), variant="contradicts"),

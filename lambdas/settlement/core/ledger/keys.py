@@ -38,6 +38,9 @@ PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
 PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES", "PAYOUT_LINE_FAULTS"
 """Index partitions: open cases, lines to book, and lines that were refused."""
 
+PAYOUT_ORDERS = "PAYOUT_ORDERS#"
+"""Prefix of the index partitions of orders on payees and of decisions about payouts, one a month."""
+
 PAYRUNS, PAYRUNS_RUNNING = "PAYRUNS", "PAYRUNS_RUNNING"
 """Index partitions: all other pay runs, and the running ones."""
 
@@ -181,6 +184,10 @@ def destination_confirmed(name: str) -> Row:
     return {"pk": f"DESTINATION#{name}", "sk": "CONFIRMED"}
 
 
+def destination_frozen(name: str, at: str) -> Row:
+    return {"pk": f"DESTINATION#{name}", "sk": f"FROZEN#{at}"}
+
+
 def payout_proposed(
     key: str, case: int, digest: str, verdict: str, account: str | None = None, *, contradicts: bool = False
 ) -> Row:
@@ -287,6 +294,14 @@ def payouts_partition(shard: int) -> str:
 
 def payout_cases_index(since: str) -> Row:
     return {"gsi1pk": PAYOUT_CASES, "gsi1sk": since}
+
+
+def payout_orders_index(posted_at: str) -> Row:
+    return {"gsi1pk": payout_orders_partition(posted_at[:MONTH]), "gsi1sk": posted_at}
+
+
+def payout_orders_partition(month: str) -> str:
+    return f"{PAYOUT_ORDERS}{month}"
 
 
 def payout_lines_index(booked: str, *, is_refused: bool = False) -> Row:
