@@ -9,7 +9,7 @@ from tests.world.pages import PAGES
 from tests.world.templates import PROJECT
 from tools.plain_words import count
 
-PAGE_WORDS_MAX = 89_500
+PAGE_WORDS_MAX = 90_000
 DOCSTRING_WORDS_MAX = 0.84
 """For each line of production: docs/decisions/2026-11-29-tests.md."""
 
