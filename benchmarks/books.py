@@ -46,8 +46,8 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=100_000)
     entries = parser.parse_args().entries
     objects = dict(_object(first) for first in range(0, entries, LINES))
-    with postgresql.server() as server:
-        url = f"{server}/postgres"
+    with postgresql.cluster() as cluster:
+        url = f"{cluster.url}/postgres"
         schema.migrate(url, {"EUR": 2})
         with schema.books(url) as connection:
             began, own, taken, lags = time.perf_counter(), time.process_time(), 0, list[float]()

@@ -27,13 +27,21 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def template(server: str) -> str:
+    """The name of a database with the schema, to be copied."""
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute("CREATE DATABASE migrated")
+    schema.migrate(f"{server}/migrated", CURRENCIES)
+    return "migrated"
+
+
 @pytest.fixture
-def url(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(server: str, template: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a test's own database with the schema."""
     name = f"books_{abs(hash(request.node.nodeid))}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        schema.migrate(f"{server}/{name}", CURRENCIES)
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         yield f"{server}/{name}"
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

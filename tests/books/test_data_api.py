@@ -13,7 +13,6 @@ from settlement.books import page as books
 from settlement.books.data_api import CLIENT_CONFIG, DataApi
 from settlement.books.page import Projected
 from settlement.core.model.errors import BooksUnavailable
-from tests.books.conftest import CURRENCIES
 from tests.books.objects import an_object, entry
 from tests.proof import sealed_town as towns
 from tests.proof.town import Town
@@ -33,7 +32,12 @@ def api(client: FakeDataApi) -> DataApi:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_projecting_by_the_data_api_gives_the_same_books(
-    client: FakeDataApi, connection: psycopg.Connection, server: str, town: Town, seed: int
+    client: FakeDataApi,
+    connection: psycopg.Connection,
+    server: str,
+    template: str,
+    town: Town,
+    seed: int,
 ) -> None:
     told = [*towns.objects(town, seed).items()] * 2
     random.Random(seed).shuffle(told)
@@ -42,8 +46,7 @@ def test_projecting_by_the_data_api_gives_the_same_books(
 
     name = f"by_the_command_{seed}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-        schema.migrate(f"{server}/{name}", CURRENCIES)
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         with schema.books(f"{server}/{name}") as other:
             for one, content in told:
                 project.project(other, one, content)

@@ -5,11 +5,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from settle.books import project, schema, verify
+from settle.books import project, verify
 from settlement.books import page as books
 from settlement.journal import entries as lines
 from settlement.journal.objects import lines_of
-from tests.books.conftest import CURRENCIES
 from tests.books.histories import Broken, History
 from tests.proof.town import Town
 
@@ -35,13 +34,12 @@ class Lives:
 
 
 @pytest.fixture
-def lives(server: str, town: Town, request: pytest.FixtureRequest) -> Iterator[Lives]:
-    template = f"lives_{abs(hash(request.node.nodeid))}"
+def lives(server: str, template: str, town: Town, request: pytest.FixtureRequest) -> Iterator[Lives]:
+    name = f"lives_{abs(hash(request.node.nodeid))}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {template}")
-        schema.migrate(f"{server}/{template}", CURRENCIES)
-        yield Lives(server, town, template)
-        admin.execute(f"DROP DATABASE {template} WITH (FORCE)")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield Lives(server, town, name)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_random_histories_break_no_rule(lives: Lives) -> None:
