@@ -156,7 +156,12 @@ def template(stage: str) -> dict[str, Any]:
 
 def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple[App, SettlementStack]:
     flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
-    app = App(context=flags | {"stage": stage}, outdir=str(directory) if directory else None)
+    app = App(
+        context=flags | {"stage": stage},
+        outdir=str(directory) if directory else None,
+        stack_traces=False,  # with the tree they take a tenth of a synthesis
+        tree_metadata=False,
+    )
     return app, SettlementStack(app, settings=replace(settings_of(context(stage)), **changes))
 
 

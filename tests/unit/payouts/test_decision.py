@@ -6,6 +6,7 @@ import pytest
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import AlreadyApplied, Write
 from settlement.core.model.errors import InvalidRequest, ResolutionRefused
+from settlement.core.model.orders import CASES_MAX
 from settlement.core.model.stored import MalformedRow
 from settlement.core.store.dynamodb import Store
 from settlement.payouts import decision, follow, moves
@@ -263,6 +264,8 @@ def test_an_approval_of_an_older_case_is_not_carried_out() -> None:
 
 def test_a_decision_is_parsed() -> None:
     assert parse_decision(RAW) == ORDER
+    assert parse_decision(RAW | {"case": CASES_MAX}).case == CASES_MAX
+    assert parse_decision(RAW | {"verdict": "give-back", "account": "carol"}).account == "carol"
     assert parse_decision(RAW | {"contradicts": True}).contradicts
 
 
@@ -271,8 +274,12 @@ def test_a_decision_is_parsed() -> None:
     [
         ({"case": 0}, "case"),
         ({"case": True}, "case"),
+        ({"case": CASES_MAX + 1}, "case"),
         ({"verdict": "perhaps"}, "verdict"),
         ({"verdict": {}}, "verdict"),
+        ({"account": "carol"}, "account"),
+        ({"verdict": "give-back", "account": 7}, "account"),
+        ({"verdict": "give-back", "account": "a b"}, "account"),
         ({"contradicts": "yes"}, "contradicts"),
         ({"digest": 1}, "digest"),
         ({"reason": " "}, "reason"),

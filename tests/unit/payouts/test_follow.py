@@ -143,6 +143,15 @@ def test_an_unknown_payout_is_named_and_nothing_else(having: Having, table: Memo
     assert table.items == before
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_hint_leaves_an_open_case_alone(having: Having, case: str) -> None:
+    follower = having(CASES[case])
+
+    hints.bring_forward(follower.store, PAYOUT.reference, NOW + timedelta(days=1))
+
+    assert follower.state(PAYOUT.key) == CASES[case]
+
+
 @pytest.mark.parametrize("status", Status)
 def test_a_hint_moves_no_payout(having: Having, status: Status) -> None:
     state = STATES[status]
@@ -246,10 +255,11 @@ def test_a_barred_second_send_asks_on(having: Having, table: MemoryDynamoDb, wha
 
     held = follower.look(PAYOUT.key)
 
-    assert (held.status, held.said, held.detail, held.attempts, bank.sent) == (
-        *(Status.UNKNOWN, None, BARRED[what]),
+    assert (held.status, held.said, held.said_at, held.detail, held.attempts, bank.sent) == (
+        *(Status.UNKNOWN, None, None, BARRED[what]),
         *(1, 0),
     )
+    assert follower.state(PAYOUT.key) == held
 
 
 def test_a_freeze_between_reads_and_record_stops_the_send(having: Having, table: MemoryDynamoDb) -> None:
@@ -495,6 +505,7 @@ def test_a_look_carries_out_what_two_persons_decided(
     assert decided.decided
     assert (decided.decided["by"], decided.decided["approved_by"]) == (ADA.by, BEA.by)
     assert decided.is_closed == (verdict is Verdict.CLOSE)
+    assert (decided.asked_from is not None) == (verdict is Verdict.ASK)
     assert follower.state(PAYOUT.key) == decided
     assert available(table) == given_back
     again = follower.look(PAYOUT.key)
@@ -762,6 +773,19 @@ def test_what_the_bank_returns_was_paid_first(having: Having, table: MemoryDynam
     assert from_wire(table.items["ACCOUNT#alice", "BALANCE"])["available"] == PAYOUT.amount
 
 
+@pytest.mark.parametrize("status", [Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO])
+def test_a_return_before_its_debit_gives_the_money_back(
+    having: Having, table: MemoryDynamoDb, status: Status
+) -> None:
+    follower = having(STATES[status])
+
+    returned = follower.book(line(PAYOUT.reference, side=Side.IN, identity=RETURN_LINE))
+
+    assert returned == follower.state(PAYOUT.key)
+    assert (returned.status, returned.return_line) == (Status.RETURNED, RETURN_LINE)
+    assert available(table) == PAYOUT.amount
+
+
 @pytest.mark.parametrize("first", [Side.OUT, Side.IN])
 @pytest.mark.parametrize("status", [Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO])
 def test_a_caller_that_died_between_two_moves_is_replaced(
@@ -971,8 +995,5 @@ def test_a_return_line_ends_only_its_own_case(having: Having) -> None:
 
     booked = follower.book(line(PAYOUT.reference, side=Side.IN, identity=RETURN_LINE))
 
-    assert booked
-    assert (booked.trouble, booked.listed_at, booked.cases) == (
-        *(follow.SUSPENSE, suspended.listed_at),
-        suspended.cases,
-    )
+    assert booked == follower.state(PAYOUT.key)
+    assert booked == replace(suspended, return_line=RETURN_LINE, sequence=suspended.sequence + 1)
