@@ -102,6 +102,23 @@ def test_a_rejection_refuses_only_if_nothing_later_accepts() -> None:
     assert isinstance(word(late, refused("AC04")), Unknown)
 
 
+@pytest.mark.parametrize(
+    ("rejected_at", "is_last"),
+    [
+        ("2026-11-30T09:30:00+02:00", False),
+        ("2026-11-30T08:30:00-01:00", True),
+        ("2026-11-30T07:30:00", False),
+        ("2026-11-30T09:00:00", True),
+    ],
+)
+def test_reports_are_ordered_by_instant_in_utc_without_a_zone(rejected_at: str, *, is_last: bool) -> None:
+    accepted = report(OURS, transaction="ACSP", created="2026-11-30T08:00:00Z")
+
+    found = word(refused("AC04", created=rejected_at), accepted)
+
+    assert isinstance(found, Found) == is_last
+
+
 def test_another_status_is_unknown_and_named() -> None:
     for code in ("CANC", "PART", "ACXX"):
         assert word(report(OURS, group=code)) == Unknown(f"the bank reports {code}, which decides nothing")
