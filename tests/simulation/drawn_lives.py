@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import Protocol, TypeVar
 
 _SHOWN_SECONDS = 10
 _TOGETHER = 20
@@ -23,6 +24,25 @@ class Outcome:
 
     statuses: frozenset[str]
     broken: tuple[str, ...]
+
+
+class Life(Protocol):
+    @property
+    def broken(self) -> list[str]: ...
+
+    def live(self) -> object: ...
+
+
+_Life = TypeVar("_Life", bound=Life)
+
+
+def lived(life: _Life) -> _Life:
+    """Return a life at its end. A life that raises breaks a rule, too."""
+    try:
+        life.live()
+    except Exception as error:
+        life.broken.append(f"it raises {type(error).__name__}: {error}")
+    return life
 
 
 def main(package: str, outcome: Callable[[int], Outcome], told: Callable[[int], str]) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from tests.simulation.drawn_lives import Outcome
+from tests.simulation.drawn_lives import Outcome, lived
 from tests.simulation.payouts.bank import DAY, HOUR, NEVER, Script
 from tests.simulation.payouts.lives import SCRIPTS, Deviation, Kind, Life
 
@@ -41,9 +41,6 @@ class Drawn:
     script: Script
     deviations: tuple[Deviation, ...]
 
-    def life(self) -> Life:
-        return Life(self.script, self.deviations).live()
-
 
 def draw(seed: int) -> Drawn:
     chance = random.Random(seed)
@@ -51,12 +48,8 @@ def draw(seed: int) -> Drawn:
 
 
 def outcome(seed: int) -> Outcome:
-    """Live a seed's life. A life that raises breaks a rule, too."""
     drawn = draw(seed)
-    try:
-        life = drawn.life()
-    except Exception as error:
-        return Outcome(seed, 0, 0, frozenset(), (f"it raises {type(error).__name__}: {error}",))
+    life = lived(Life(drawn.script, drawn.deviations))
     met = sum(one.at <= life.calls for one in drawn.deviations)
     return Outcome(seed, life.calls, met, frozenset(map(str, life.states)), tuple(life.broken))
 
@@ -110,11 +103,7 @@ def _deviations(chance: random.Random) -> tuple[Deviation, ...]:
 def told(seed: int) -> str:
     """The whole history of a seed's life."""
     drawn = draw(seed)
-    life = Life(drawn.script, drawn.deviations)
-    try:
-        life.live()
-    except Exception as error:
-        life.broken.append(f"it raises {type(error).__name__}: {error}")
+    life = lived(Life(drawn.script, drawn.deviations))
     is_set = {
         one.name: str(getattr(drawn.script, one.name))
         for one in fields(Script)

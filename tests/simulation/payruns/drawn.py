@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 
 from settlement.payruns.file import Kind
-from tests.simulation.drawn_lives import Outcome
+from tests.simulation.drawn_lives import Outcome, lived
 from tests.simulation.payruns.lives import KINDS, SCRIPTS, Deviation, Kind_, Life, Order, Script
 
 DEVIATIONS_MAX, ORDERS_MAX = 4, 3
@@ -52,19 +52,9 @@ def _deviations(chance: random.Random, script: Script) -> tuple[Deviation, ...]:
     return tuple(found)
 
 
-def _lived(drawn: Drawn) -> Life:
-    """Return the life at its end. A life that raises breaks a rule, too."""
-    life = Life(drawn.script, drawn.deviations)
-    try:
-        life.live()
-    except Exception as error:
-        life.broken.append(f"it raises {type(error).__name__}: {error}")
-    return life
-
-
 def outcome(seed: int) -> Outcome:
     drawn = draw(seed)
-    life = _lived(drawn)
+    life = lived(Life(drawn.script, drawn.deviations))
     calls = len(life.places)
     met = sum(one.at <= calls for one in drawn.deviations)
     return Outcome(seed, calls, met, frozenset(map(str, life.statuses)), tuple(life.broken))
@@ -73,7 +63,7 @@ def outcome(seed: int) -> Outcome:
 def told(seed: int) -> str:
     """The whole history of a seed's life."""
     drawn = draw(seed)
-    life = _lived(drawn)
+    life = lived(Life(drawn.script, drawn.deviations))
     calls = (f"{at} {kind} {what}" for at, (kind, what) in enumerate(life.places, 1))
     broken = (f"BROKEN: {one}" for one in life.broken)
     return "\n".join((f"{drawn.script}", f"{drawn.deviations}", *calls, *broken))
