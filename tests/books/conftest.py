@@ -29,7 +29,6 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template(server: str) -> str:
-    """The name of a database with the schema, to be copied."""
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute("CREATE DATABASE migrated")
     schema.migrate(f"{server}/migrated", CURRENCIES)

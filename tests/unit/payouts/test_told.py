@@ -42,7 +42,7 @@ def test_an_event_has_the_case_without_its_digest(config: StageConfig, kind: str
     }
 
 
-def test_a_payout_in_a_currency_that_the_stage_lacks_is_named(config: StageConfig) -> None:
+def test_a_currency_that_the_stage_lacks_is_named(config: StageConfig) -> None:
     state = replace(STATES[Status.PAID], payout=replace(PAYOUT, currency="XTS"))
 
     with pytest.raises(MalformedRow, match=f"^PAYOUT#{PAYOUT.key}: currency is 'XTS'"):
