@@ -26,7 +26,7 @@ IMMUTABLE_ATTRIBUTES = (
 PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
 PAYRUN_DECISION = "PAYRUN_DECISION#*"
 
-BANK_ACCOUNT = ("iban", "holder")
+BANK_ACCOUNT = ("iban", "holder", "added_by", "added_at", "confirmed_by", "confirmed_at", "payable_from")
 """Immutable attributes of payouts and destinations."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}

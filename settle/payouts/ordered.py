@@ -9,12 +9,16 @@ from settle.stack import Stack
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model import money
+from settlement.core.model.request import KEY
 from settlement.core.model.stored import MalformedRow, exponent_of, sound
 from settlement.core.store import batch
 from settlement.payouts.payout import State
 from settlement.proof import payout_rows
 
 _TEXTS = ("account", "reason", "by", "approved_by", "user_id", "request_id", "source_ip")
+_GIVERS = ("added_by", "confirmed_by", "by")
+_MOVING = ("paid", "not-paid", "give-back")
+"""Verdicts whose approval moves the payout's money."""
 
 
 def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:
@@ -31,9 +35,9 @@ def _page(stack: Stack, found: Sequence[Row]) -> list[aside.Line]:
     times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
 
     def put_aside(row: Row, reason: str) -> None:
-        told.append(
-            aside.line((), row, reason, when=times[row["pk"], row["sk"]], **aside.texts(row, *_TEXTS))
-        )
+        by = "".join(aside.texts(row, *_GIVERS).values())  # a row has one of them
+        known = aside.texts(row, *_TEXTS) | {"when": times[row["pk"], row["sk"]], "by": by}
+        told.append(aside.line((), row, reason, **known))
 
     rows = batch.read(stack.store, found, put_aside)
     payouts = _payouts(stack, rows)
@@ -72,14 +76,16 @@ def _of_case(stack: Stack, row: Row, payouts: dict[str, State]) -> dict[str, str
     if state := payouts.get(told.key):
         payout = state.payout
         exponent = exponent_of(row["pk"], payout.currency, stack.config)
-        line |= {"payment": money.render(payout.amount, exponent), "currency": payout.currency}
-        line |= {"account": told.account or payout.account}
+        line |= {"account": told.account or payout.account, "currency": payout.currency}
+        if told.approval is not None and told.verdict in _MOVING:
+            line["amount"] = money.render(payout.amount, exponent)
     return line
 
 
 def _payouts(stack: Stack, rows: Sequence[Row]) -> dict[str, State]:
     """The payouts that these decisions are about, without unreadable ones."""
-    names = {keys.subject(row)[1]: None for row in rows if not _is_of_payee(row)}
+    of_cases = (keys.subject(row) for row in rows if not _is_of_payee(row))
+    names = {name: None for kind, name in of_cases if kind == "PAYOUT_CASE" and KEY.fullmatch(name)}
     found = dict[str, State]()
     for row in batch.read(stack.store, [keys.payout(name) for name in names], _leave_out):
         try:

@@ -49,13 +49,18 @@ def confirm_payee(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def freeze_payee(body: object, caller: Caller) -> dict[str, Any]:
-    """Stop payouts to a bank account. Payouts that are not sent yet become cases."""
+    """Stop payouts to a bank account. Payouts that are not sent yet become cases.
+
+    Raises InvalidRequest, DestinationRefused, and MalformedRow if the row is not frozen after all.
+    """
     name = _name(fields_of(body, ("id",))["id"])
     store = _dependencies.store
     with suppress(AlreadyApplied):
         store.transact(destination.freeze(name, caller, _dependencies.now()))
     found = store.read(keys.destination(name)) or {}  # of a damaged row too: it is frozen now
-    return {"id": name, "frozen_at": str(found.get("frozen_at"))}
+    if not isinstance(found.get("frozen_at"), str):
+        raise MalformedRow(f"{keys.destination(name)['pk']}: it is not frozen")
+    return {"id": name, "frozen_at": found["frozen_at"]}
 
 
 def propose_payout(body: object, caller: Caller) -> dict[str, Any]:

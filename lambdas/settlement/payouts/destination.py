@@ -171,7 +171,8 @@ def freeze(name: str, caller: Caller, now: datetime) -> tuple[Write, ...]:
         **keys.payout_orders_index(at),
         **caller.proof,
     }
-    return move, put(row, on_failure=AlreadyApplied)
+    taken = DestinationRefused("destination: an order of this time is on record; freeze it again")
+    return move, put(row, on_failure=lambda found: taken)
 
 
 _REQUIRED = ("account", "iban", "holder", "added_by", "added_at")

@@ -132,9 +132,11 @@ def destination_differences(
         found.append("another bank account was confirmed")
     if confirmed and confirmed.confirmed_by == row.added_by:
         found.append("one person added and confirmed it")
-    freeze = [(row.frozen_at, row.frozen_by)] if row.frozen_at else []
-    if freeze != [(one.posted_at, one.by) for one in freezes]:
-        found.append(f"is frozen since {row.frozen_at}, which is not as its {len(freezes)} orders say")
+    orders = {(one.posted_at, one.by) for one in freezes}
+    if orders and not row.frozen_at:
+        found.append("is not frozen, but a person has frozen it")
+    elif row.frozen_at and (row.frozen_at, row.frozen_by) not in orders:
+        found.append(f"is frozen since {row.frozen_at}, without an order of this time and person")
     for one in payouts:
         found += (f"{fault}: {one.key}" for fault in _wrongly_paid(row, confirmed, one))
     if row.last_payout not in {None, *(one.key for one in payouts)}:  # None: no payout was sent yet

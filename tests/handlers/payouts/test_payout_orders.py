@@ -151,6 +151,15 @@ def test_even_a_damaged_payee_is_frozen(desk: Desk) -> None:
         desk.order("confirm-payee", CONFIRM, BEA)
 
 
+def test_no_payee_without_a_time_is_called_frozen(desk: Desk) -> None:
+    row = desk.calls.ledger.row(keys.destination("landlord"))
+    assert row
+    desk.calls.ledger.put({**row, "frozen_at": 7})
+
+    with pytest.raises(RowDamaged):
+        desk.order("freeze-payee", {"id": "landlord"})
+
+
 @pytest.mark.parametrize("route", ["confirm-payee", "freeze-payee"])
 def test_a_payee_that_nobody_added_is_refused(empty: Desk, route: str) -> None:
     with empty.calls.writes_nothing(), pytest.raises(DestinationRefused, match="there is none"):

@@ -396,14 +396,18 @@ FAULTS: dict[str, tuple[tuple[str, ...], Any, str]] = {
     "no longer frozen": (
         ("frozen",),
         of_destination(frozen_at=None, frozen_by=None),
-        "DESTINATION#home: is frozen since None, which is not as its 1 orders say",
+        "DESTINATION#home: is not frozen, but a person has frozen it",
     ),
     "freeze of another time": (
         ("frozen",),
         at("DESTINATION#", "Z", posted_at=timestamp(NOW)),
         "no row of its kind has such a key",
     ),
-    "freeze without an order": (("frozen",), gone("DESTINATION#", "Z"), "which is not as its 0 orders say"),
+    "freeze without an order": (
+        ("frozen",),
+        gone("DESTINATION#", "Z"),
+        "without an order of this time and person",
+    ),
     "freeze by nobody": (("frozen",), at("DESTINATION#", "Z", by=""), "names no person"),
     "payee of another month": (
         (),

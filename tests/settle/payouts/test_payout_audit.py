@@ -53,7 +53,8 @@ def test_each_order_is_audited_with_its_persons(office: Office, command: Command
     }
     approval = found["approve-payout-not-paid"]
     assert (approval["case"], approval["account"], approval["reason"]) == ("1", "alice", "I have called")
-    assert (approval["payment"], approval["currency"], approval["amount"]) == ("48.20", "EUR", "")
+    assert (approval["amount"], approval["currency"], approval["payment"]) == ("48.20", "EUR", "")
+    assert found["propose-payout-not-paid"]["amount"] == ""
     assert found["add-payee"]["reason"] == "the rent"
     assert all(one["user_id"] and one["request_id"] and one["source_ip"] for one in found.values())
     assert not any(IBAN in str(one) or HOLDER in str(one) for one in found.values())
@@ -96,10 +97,32 @@ def test_a_malformed_order_is_named_and_hides_no_other(
     assert "DESTINATION#flat-10" in err
 
 
+def test_a_malformed_order_still_names_its_giver(office: Office, command: Command) -> None:
+    given(office, command)
+    office.alter(keys.destination("flat-10"), holder=" ")
+
+    out = command("audit", *SINCE, "--csv")[1]
+
+    (spoilt,) = (
+        one for one in csv.DictReader(io.StringIO(out)) if one["key"] == "flat-10" and not one["order"]
+    )
+    assert (spoilt["by"], spoilt["reason"]) == (ADA, "the rent")
+
+
+def test_a_listed_row_of_another_kind_ends_no_audit(office: Office, command: Command) -> None:
+    given(office, command)
+    place = keys.payout_orders_index("2026-11-20T12:00:00.000Z")
+    office.desk.ledger.put({"pk": f"ORDER#{'x' * 2_042}", "sk": "ORDER", **place})
+
+    code, out, _ = command("audit", *SINCE, "--csv")
+
+    assert (code, out.count("-payout-not-paid")) == (Exit.FAILED, 2)
+
+
 def test_a_decision_without_its_payout_is_audited(office: Office, command: Command) -> None:
     given(office, command)
     office.desk.ledger.delete(keys.payout(KEY))
 
     found = [one for one in audited(command) if one["key"] == KEY]
 
-    assert [(one["case"], one["payment"], one["account"]) for one in found] == [("1", "", "")] * 2
+    assert [(one["case"], one["amount"], one["account"]) for one in found] == [("1", "", "")] * 2

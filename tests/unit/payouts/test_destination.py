@@ -99,6 +99,17 @@ def test_a_frozen_destination_is_frozen_for_ever(table: MemoryDynamoDb, store: S
     assert found(table).frozen_at == timestamp(NOW)
 
 
+def test_an_order_without_its_freeze_is_no_replay(table: MemoryDynamoDb, store: Store) -> None:
+    store.transact([destination.add(GIVEN, ADA, NOW)])
+    _, order = destination.freeze("landlord", ADA, NOW)
+    store.transact([order])
+
+    with pytest.raises(DestinationRefused, match="freeze it again"):
+        store.transact(destination.freeze("landlord", BEA, NOW))
+    store.transact(destination.freeze("landlord", BEA, NOW + REST))
+    assert found(table).frozen_at == timestamp(NOW + REST)
+
+
 def test_a_missing_destination_is_not_frozen(store: Store) -> None:
     with pytest.raises(DestinationRefused, match="there is none"):
         store.transact(destination.freeze("landlord", ADA, NOW))
