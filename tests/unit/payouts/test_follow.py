@@ -15,6 +15,7 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 from settlement.core.model.errors import AccountFrozen, LineRefused, PayoutNotFound, ResolutionRefused
 from settlement.core.model.stored import MalformedRow
+from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.core.store.wire import from_wire, to_wire
 from settlement.payouts import decision, destination, follow, hints, lines, moves
@@ -27,6 +28,7 @@ from settlement.payouts.port import (
     Found,
     NeverSeen,
     NotSendable,
+    Refused,
     Unknown,
 )
 from tests.unit.payouts.rows import (
@@ -190,6 +192,46 @@ def test_a_second_send_has_the_same_bytes(having: Having) -> None:
     sent = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1)).look(PAYOUT.key)
 
     assert (sent.status, sent.attempts, bank.sent) == (Status.ACCEPTED, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said", "detail"),
+    [
+        (Accepted(), Status.ACCEPTED, Word.ACCEPTED, None),
+        (Refused("ac04"), Status.REFUSED, Word.REFUSED, "ac04"),
+        (Refused("other"), Status.UNKNOWN, None, "other"),
+        (Unknown("500"), Status.UNKNOWN, None, "500"),
+    ],
+)
+def test_the_answer_to_a_send_stays_on_the_row(
+    having: Having, answer: Any, status: Status, said: Word | None, detail: str | None
+) -> None:
+    declared = replace(DECLARED, refusals=frozenset({"ac04"}))
+    follower = having(STATES[Status.RESERVED], bank=Bank(declared, answer=answer))
+
+    sent = follower.look(PAYOUT.key)
+
+    assert sent == follower.state(PAYOUT.key)
+    assert (sent.status, sent.said, sent.detail) == (status, said, detail)
+    assert sent.said_at == (timestamp(NOW) if said else None)
+
+
+@pytest.mark.parametrize(
+    ("found", "said", "detail"),
+    [(NeverSeen(), Word.NEVER_SEEN, None), (Unknown("503"), None, "503")],
+    ids=["never seen", "silent"],
+)
+def test_what_the_bank_says_stays_on_the_row(
+    having: Having, found: Any, said: Word | None, detail: str | None
+) -> None:
+    follower = having(STATES[Status.UNKNOWN], bank=Bank(found=found), later=timedelta(minutes=1))
+    asked = follower.look(PAYOUT.key)
+    follower.now = lambda: NOW + timedelta(days=30)
+
+    stuck = follower.look(PAYOUT.key)
+
+    assert (asked.status, asked.said, asked.detail) == (Status.UNKNOWN, said, detail)
+    assert (stuck.said, stuck.detail) == (said, detail)
 
 
 def test_other_bytes_are_never_sent_again(having: Having) -> None:
