@@ -36,7 +36,12 @@ OF_A_LINE = [
 OF_A_RUN = "writes.taken[0]"
 """Beside a reservation, which meets a replay first."""
 
-OTHERS = (*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN, PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN)
+OF_A_FREEZE = "destination.freeze[1]"  # the payee's row is the record
+
+OTHERS = (
+    *(*TRANSFERS, *MOVES, WAITING, SWEPT_AGAIN, PROPOSED_AGAIN),
+    *(PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN, OF_A_FREEZE),
+)
 RECORDS = [name for name in PUTS if name not in OTHERS]
 """Names only: writes are built in their tests, because mutants are not active at import."""
 

@@ -463,7 +463,7 @@ BUGS = (
     Bug(
         "nobody is on record for a freeze",
         ("frozen before it is sent",),
-        ((destination, "return move, put(row, on_failure=AlreadyApplied)", "return (move,)"),),
+        ((destination, "return move, put(row, on_failure=lambda found: taken)", "return (move,)"),),
     ),
     Bug(
         "settle audit cannot find a proposal",
