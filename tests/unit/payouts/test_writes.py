@@ -157,10 +157,48 @@ def test_nothing_is_sent_to_a_missing_destination(
         store.transact(send())
 
 
-@pytest.mark.parametrize("amount", [0, -1, 5_001])
-def test_an_amount_beyond_a_payouts_limit_is_refused(reserve: Reserve, amount: int) -> None:
-    with pytest.raises(PayoutRefused):
-        reserve(replace(PAYOUT, amount=amount))
+@pytest.mark.parametrize(
+    ("amount", "payout", "day", "which"),
+    [
+        *((1, 1, 1, None), (5_000, 5_000, 9_000, None), (5_000, 5_000, 5_000, None)),
+        *(
+            (5_001, 5_000, 9_000, "payout"),
+            (2, 1, 9_000, "payout"),
+            (0, 1, 1, "payout"),
+            (-1, 1, 1, "payout"),
+        ),
+        *((5_000, 5_000, 4_999, "day"), (1, 1, 0, "day")),
+    ],
+    ids=str,
+)
+def test_the_limit_that_an_amount_goes_over_is_named(
+    table: MemoryDynamoDb, reserve: Reserve, amount: int, payout: int, day: int, which: str | None
+) -> None:
+    limits = Limits(payout={"EUR": payout}, day={"EUR": day})
+
+    if which is None:
+        reserve(replace(PAYOUT, amount=amount), limits)
+        assert available(table) == FUNDS - amount
+        return
+    with pytest.raises(PayoutRefused, match=f"of a {which}$"):
+        reserve(replace(PAYOUT, amount=amount), limits)
+
+
+@pytest.mark.parametrize("account", [None, "carol"])
+def test_money_in_suspense_goes_to_the_account_that_persons_named(
+    table: MemoryDynamoDb, store: Store, account: str | None
+) -> None:
+    put(table, keys.account("carol"), available=0, currency="EUR")
+    case = CASES["suspense"]
+    put(table, {}, **case.to_row())
+    told = {} if account is None else {"account": account}
+    after = moves.after(case, Move.GIVE_BACK, NOW, decided={"verdict": "give-back", "case": "1", **told})
+
+    store.transact(writes.move(case, after, Move.GIVE_BACK, NOW))
+
+    paid = from_wire(table.items[f"ACCOUNT#{account or 'alice'}", "BALANCE"])["available"]
+    assert paid == (0 if account else FUNDS) + PAYOUT.amount
+    assert after.given_back_to == (account or "alice")
 
 
 def test_a_replay_is_a_replay_under_lower_limits(table: MemoryDynamoDb, reserve: Reserve) -> None:
