@@ -12,7 +12,10 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 from settlement.core.store.dynamodb import Store
 from settlement.payouts.payout import Payout, Word
-from settlement.proof import Findings, payout_look, reconcile, table_scan
+from settlement.proof import Difference, Findings, Look, payout_look, payout_rows, reconcile, table_scan
+from settlement.proof.payout_spool import Destination
+from settlement.proof.watch import JUDGING, unwatched
+from settlement.proof.watched_store import WatchedStore
 from tests.proof.client import readable, reconciled
 from tests.proof.payouts.life import IBANS, Life, lived
 from tests.proof.payouts.shapes import PATHS
@@ -587,3 +590,32 @@ def test_a_payout_that_never_rests_is_unproven() -> None:
 
     assert findings.unproven == [f"{ON}: moved during every look; try again"]
     assert payout_look.LOOKS_MAX > 1
+
+
+def test_a_freeze_whose_order_vanishes_after_the_scan_is_named() -> None:
+    life = town_of("frozen")
+    of_destination(frozen_at=None, frozen_by=None)(life)
+
+    def rows() -> Iterator[Row]:
+        yield from [life.town.row({"pk": pk, "sk": sk}) for pk, sk in sorted(life.town.table.items)]
+        gone("DESTINATION#", "Z")(life)
+
+    assert any("is not frozen, but a person" in one for one in proven_during(life, rows()).faults)
+
+
+def test_a_payee_frozen_during_the_second_look_is_no_fault() -> None:
+    life = town_of()
+    store = readable(life.town.table)
+    read, first = store.read, iter([keys.destination("home")])
+
+    def freezing(key: Row) -> Row | None:
+        row = read(key)
+        if key == keys.destination("home") and next(first, None):
+            assert life.act("frozen")
+        return row
+
+    store.read = freezing  # type: ignore[method-assign]
+    paid = payout_rows.paid_to(payout_rows.payout(life.town.row(keys.payout(KEY))))
+    scanned = Difference(keys.destination("home"), scanned=(Destination("home", payouts=[paid]),))
+
+    assert payout_look.look(WatchedStore(store, JUDGING, unwatched), scanned) is Look.AGREES
