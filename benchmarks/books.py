@@ -17,7 +17,7 @@ from settlement.journal import seals
 from tests.world import postgresql
 
 LINES = 1_000
-"""Lines of an object: what a busy stage's journal has in two minutes and a shard."""
+"""Lines of an object, as a busy stage's journal puts in two minutes into a shard."""
 
 
 def _object(first: int) -> tuple[str, bytes]:

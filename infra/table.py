@@ -26,7 +26,15 @@ IMMUTABLE_ATTRIBUTES = (
 PAYOUT, DESTINATION, PAYOUT_CASE = "PAYOUT#*", "DESTINATION#*", "PAYOUT_CASE#*"
 PAYRUN_DECISION = "PAYRUN_DECISION#*"
 
-BANK_ACCOUNT = ("iban", "holder", "added_by", "added_at", "confirmed_by", "confirmed_at", "payable_from")
+IMMUTABLE_OF_PAYOUTS = (
+    "iban",
+    "holder",
+    "added_by",
+    "added_at",
+    "confirmed_by",
+    "confirmed_at",
+    "payable_from",
+)
 """Immutable attributes of payouts and destinations."""
 
 IN_A_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem"}
@@ -171,7 +179,7 @@ class SettlementTable(Construct):
 def immutable(actions: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the attributes that no update of these rows may name."""
     updated = {row for action in ("Update", "UpdateItem") for row in actions.get(action, ())}
-    return [*IMMUTABLE_ATTRIBUTES, *(BANK_ACCOUNT if updated & {PAYOUT, DESTINATION} else ())]
+    return [*IMMUTABLE_ATTRIBUTES, *(IMMUTABLE_OF_PAYOUTS if updated & {PAYOUT, DESTINATION} else ())]
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from settle.settlements import aside, index
 from settle.stack import Stack
@@ -35,7 +34,7 @@ def _page(stack: Stack, found: Sequence[Row]) -> list[aside.Line]:
     times = {(one["pk"], one["sk"]): one["gsi1sk"] for one in found}
 
     def put_aside(row: Row, reason: str) -> None:
-        by = "".join(aside.texts(row, *_GIVERS).values())  # a row has one of them
+        by = next(iter(aside.texts(row, *_GIVERS).values()), "")
         known = aside.texts(row, *_TEXTS) | {"when": times[row["pk"], row["sk"]], "by": by}
         told.append(aside.line((), row, reason, **known))
 
@@ -96,5 +95,5 @@ def _payouts(stack: Stack, rows: Sequence[Row]) -> dict[str, State]:
     return found
 
 
-def _leave_out(row: Row, reason: Any) -> None:
+def _leave_out(row: Row, reason: str) -> None:
     """`settle payout report` and the proof name such a row."""

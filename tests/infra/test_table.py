@@ -48,6 +48,11 @@ def test_the_index_lists_settlements_and_orders_but_no_entries() -> None:
     assert {keys.subject(row)[0] for row in listed} == {"SETTLEMENT", "EVIDENCE", "ORDER", *of_payouts}
     assert of_orders == orders
     assert all(keys.orders_index(row["posted_at"]).items() <= row.items() for row in orders)
+    of_payouts_orders = [row for row in listed if keys.subject(row)[0] in ("DESTINATION", "PAYOUT_CASE")]
+    times = ("added_at", "confirmed_at", "posted_at")
+    for row in of_payouts_orders:
+        (at,) = (row[name] for name in times if name in row)
+        assert keys.payout_orders_index(at).items() <= row.items()
     assert len(listed) < len(PUT)
 
 

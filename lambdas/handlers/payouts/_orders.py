@@ -26,7 +26,7 @@ Take = Callable[[object, Caller], dict[str, Any]]
 
 
 def add_payee(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the bank account on record. Nobody can pay to it yet.
+    """Return the bank account on record. It cannot be paid yet.
 
     Raises InvalidRequest, and IdempotencyConflict for an id with another bank account.
     """

@@ -189,7 +189,7 @@ def _named(verdict: object, *, against: bool) -> str:
 
 
 def approved(state: State, row: Row) -> tuple[Verdict, dict[str, str]]:
-    """The approved verdict, and what the payout's row keeps of it. Raises MalformedRow."""
+    """Return the approved verdict, and the texts that the payout's row keeps. Raises MalformedRow."""
     told = texts_of(row)
     by = row.get("approved_by")
     if not isinstance(by, str) or person_of(by) == person_of(told["by"]):

@@ -32,7 +32,7 @@ from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import DESTINATION, HOLDER_LENGTH_MAX, Payout, is_holder, is_time
 
 SHOWN = ("account", "iban", "holder")
-"""What a second person confirms: who pays, and to whom. Both rows have it."""
+"""The fields that a second person confirms: payer and bank account. Both rows have them."""
 
 _FIELDS = ("id", *SHOWN, "reason")
 

@@ -265,7 +265,7 @@ class PayoutReferenceFacts(NamedTuple):
 
 
 class PayoutMatchFacts(NamedTuple):
-    """The match of a bank's line and a payout, from the line's row. `name` is that of its debit or return."""
+    """The match of a bank's line and a payout, from the line's row. `name`: its debit's or its return's."""
 
     key: str
     name: str
@@ -285,7 +285,7 @@ class ReservedFacts(NamedTuple):
 
 
 class DestinationFacts(NamedTuple):
-    """`added_by` and `frozen_by` are persons' digests, `paid_to` that of the bank account."""
+    """`added_by` and `frozen_by` are persons' digests, `paid_to` is the bank account's."""
 
     name: str
     account: str

@@ -72,31 +72,34 @@ def _moved(row: Row) -> PayoutEntryFacts:
 
 def _destination(store: WatchedStore, scanned: Destination) -> Look:
     """A payout puts its row and names itself as the last one, in one transaction; so does a freeze."""
-    name, place = scanned.name, keys.destination_frozen(scanned.name, "")
     for number in range(LOOKS_MAX):
         _pause(number)
-        before = store.read(keys.destination(name))
-        orders = store.entries(place["pk"], place["sk"], f"{place['sk']}~")
-        freezes = [one for one in rows.sound(payout_rows.destination, orders) if isinstance(one, FrozenFacts)]
-        confirmed = _sound(payout_rows.destination, store.read(keys.destination_confirmed(name)))
-        row = _sound(payout_rows.destination, before)
-        known = {one.key: one for one in scanned.payouts}
-        if isinstance(row, DestinationFacts) and row.last_payout and row.last_payout not in known:
-            last = _sound(payout_rows.payout, store.read(keys.payout(row.last_payout)))
-            if last and last.destination == name:
-                known[last.key] = payout_rows.paid_to(last)
-        if store.read(keys.destination(name)) != before:
+        before = store.read(keys.destination(scanned.name))
+        found = _read_destination(store, before, scanned)
+        if store.read(keys.destination(scanned.name)) != before:
             continue
-        found = Destination(
-            name,
-            row if isinstance(row, DestinationFacts) else None,
-            confirmed if isinstance(confirmed, ConfirmedFacts) else None,
-            freezes,
-            sorted(known.values()),
-        )
-        is_kept = {*scanned.freezes} <= {*freezes}
+        is_kept = {*scanned.freezes} <= {*found.freezes}
         return _agrees(is_kept and not payouts_judged.of_destination(found))
     return Look.MOVING
+
+
+def _read_destination(store: WatchedStore, row: Row | None, scanned: Destination) -> Destination:
+    name, place = scanned.name, keys.destination_frozen(scanned.name, "")
+    freezes = store.entries(place["pk"], place["sk"], f"{place['sk']}~")
+    facts = _sound(payout_rows.destination, row)
+    confirmed = _sound(payout_rows.destination, store.read(keys.destination_confirmed(name)))
+    known = {one.key: one for one in scanned.payouts}
+    if isinstance(facts, DestinationFacts) and facts.last_payout and facts.last_payout not in known:
+        last = _sound(payout_rows.payout, store.read(keys.payout(facts.last_payout)))
+        if last and last.destination == name:
+            known[last.key] = payout_rows.paid_to(last)
+    return Destination(
+        name,
+        facts if isinstance(facts, DestinationFacts) else None,
+        confirmed if isinstance(confirmed, ConfirmedFacts) else None,
+        [one for one in rows.sound(payout_rows.destination, freezes) if isinstance(one, FrozenFacts)],
+        sorted(known.values()),
+    )
 
 
 def _line(store: WatchedStore, scanned: Line) -> Look:

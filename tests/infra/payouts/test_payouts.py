@@ -8,7 +8,7 @@ from moto.events.models import EventPattern
 from infra import bank
 from infra.grants import MONEY_ATTRIBUTES
 from infra.payouts import CHANGES, OPTIONAL
-from infra.table import BANK_ACCOUNT, DESTINATION, IMMUTABLE_ATTRIBUTES
+from infra.table import DESTINATION, IMMUTABLE_ATTRIBUTES, IMMUTABLE_OF_PAYOUTS
 from infra.table import PAYOUT as PAYOUT_ROWS
 from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
@@ -111,7 +111,7 @@ def test_no_payouts_write_names_an_attribute_that_is_denied(function: str) -> No
     for write in WRITES[function]:
         assert not attributes(write) & denied[f"dynamodb:{write.action}Item"]
     changes = {*OPTIONAL[function].rows["Update"]} & {PAYOUT_ROWS, DESTINATION}
-    assert (denied["dynamodb:UpdateItem"] >= {*BANK_ACCOUNT}) == bool(changes)
+    assert (denied["dynamodb:UpdateItem"] >= {*IMMUTABLE_OF_PAYOUTS}) == bool(changes)
 
 
 def test_a_banks_event_may_change_only_the_next_look() -> None:
@@ -121,11 +121,11 @@ def test_a_banks_event_may_change_only_the_next_look() -> None:
         for one in granted_in(resources(), "BankEventsRole")
         if (one.effect, one.action) == ("Deny", "dynamodb:PutItem")
     }
-    names = {*json.loads(denied)["ForAnyValue:StringEquals"]["dynamodb:Attributes"], *BANK_ACCOUNT}
+    names = {*json.loads(denied)["ForAnyValue:StringEquals"]["dynamodb:Attributes"], *IMMUTABLE_OF_PAYOUTS}
     stored = {name for state in STATES.values() for name in state.to_row()}
 
     assert stored - names - {*IMMUTABLE_ATTRIBUTES} == {"pk", "sk", "gsi1sk", "sequence"}
-    assert {*payout._OWN} - {*BANK_ACCOUNT, "sequence"} <= names
+    assert {*payout._OWN} - {*IMMUTABLE_OF_PAYOUTS, "sequence"} <= names
 
 
 @each_stage_on_aws

@@ -316,7 +316,7 @@ class Life:
 
     def _freeze(self) -> None:
         self._frozen = True
-        store = Store(self.table, "lives", pause=lambda tries: None)
+        store = Store(self.table, "lives", pause=lambda tries: None, adds=(KEYS.signed,))
         with suppress(AlreadyApplied):
             store.transact(destination.freeze(PLACE.id, caller("dora"), self.clock))
 

@@ -34,8 +34,8 @@ def sound(row: Mapping[str, Any]) -> Stored:
         wanted = _TYPES.get(name, object)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             raise MalformedRow(f"{subject_of(row)}: {name} is no {wanted.__name__}")
-    for name, kind in ((name, kind) for name, kind in _MEMBERS.items() if name in row):
-        members = row[name]
+    for name in (name for name in _MEMBERS if name in row):
+        members, kind = row[name], _MEMBERS[name]
         values = members.values() if isinstance(members, dict) else members
         if not all(isinstance(one, kind) for one in values):
             raise MalformedRow(f"{subject_of(row)}: {name} has a member that is no {kind.__name__}")
