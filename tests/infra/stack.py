@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from aws_cdk import App, Validations
 from aws_cdk.assertions import Template
+from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 
 from infra import bank, payouts, payruns
 from infra.config import STAGES, settings_of
@@ -156,12 +158,7 @@ def template(stage: str) -> dict[str, Any]:
 
 def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple[App, SettlementStack]:
     flags = json.loads((templates.PROJECT / "cdk.json").read_text())["context"]
-    app = App(
-        context=flags | {"stage": stage},
-        outdir=str(directory) if directory else None,
-        stack_traces=False,  # with the tree they take a tenth of a synthesis
-        tree_metadata=False,
-    )
+    app = templates.app(str(directory) if directory else None, **(flags | {"stage": stage}))
     return app, SettlementStack(app, settings=replace(settings_of(context(stage)), **changes))
 
 
@@ -173,28 +170,45 @@ def changed_template(stage: str = "prod", /, **changes: Any) -> Any:
 
 @cache
 def changed(stage: str = "prod", /, **changes: Any) -> dict[str, Any]:
-    found = changed_template(stage, **changes)["Resources"]
-    return {name(logical_id): readable(resource) for logical_id, resource in found.items()}
+    return readable_resources(changed_template(stage, **changes))
 
 
-def findings(stage: str, pack: Any, directory: Path, /, **changes: Any) -> set[tuple[str, str]]:
-    """Return cdk-nag's findings as (rule, construct) pairs, without hashes and the stack's name."""
-    app, stack = built(stage, directory, **changes)
-    Validations.of(app).add_plugins(pack(app))
-    # Synthesis fails on any finding, even an accepted one, but still writes the report.
-    with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
-        app.synth()
-    (report,) = json.loads((directory / "validation-report.json").read_text())["pluginReports"]
-    return {
-        (
-            re.sub(r"<(\w+?)[0-9A-F]{8}([.>])", r"<\1\2", violation["ruleName"]).replace(
-                f"/{stack.stack_name}", "/<AWS::StackName>"
-            ),
-            found["constructPath"].removeprefix(f"{stack.node.path}/").removeprefix("Default/"),
-        )
-        for violation in report["violations"]
-        for found in violation["violatingConstructs"]
-    }
+def readable_resources(found: Any) -> dict[str, Any]:
+    return {name(logical_id): readable(resource) for logical_id, resource in found["Resources"].items()}
+
+
+class Linted(NamedTuple):
+    template: Any
+    findings: dict[type, set[tuple[str, str]]]
+    """By pack of cdk-nag: (rule, construct) pairs, without hashes and the stack's name."""
+
+
+@cache
+def linted(stage: str = "prod", /, **changes: Any) -> Linted:
+    """Return the whole template of a stage with changed settings, and cdk-nag's findings."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        app, stack = built(stage, directory, **changes)
+        packs = {type(pack): pack for pack in (AwsSolutionsChecks(app), PCIDSS321Checks(app))}
+        Validations.of(app).add_plugins(*packs.values())
+        # Synthesis fails on any finding, even an accepted one, but still writes template and report.
+        with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
+            app.synth()
+        template = json.loads((directory / stack.template_file).read_text())
+        reports = json.loads((directory / "validation-report.json").read_text())["pluginReports"]
+    told = {one["pluginName"]: one["violations"] for one in reports}
+    return Linted(
+        template,
+        {kind: {*_found(told.get(pack.name, ()), stack)} for kind, pack in packs.items()},
+    )
+
+
+def _found(violations: Iterable[Any], stack: SettlementStack) -> Iterator[tuple[str, str]]:
+    for violation in violations:
+        rule = re.sub(r"<(\w+?)[0-9A-F]{8}([.>])", r"<\1\2", violation["ruleName"])
+        for found in violation["violatingConstructs"]:
+            path = found["constructPath"].removeprefix(f"{stack.node.path}/").removeprefix("Default/")
+            yield rule.replace(f"/{stack.stack_name}", "/<AWS::StackName>"), path
 
 
 def readable(value: Any) -> Any:

@@ -4,7 +4,6 @@ import shlex
 from dataclasses import asdict, replace
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 import typer
 from aws_cdk.assertions import Template
@@ -23,6 +22,7 @@ from settlement.core.policy.pager import PagerConfig
 from settlement.kyc import client as kyc_client
 from tests.infra.stack import each_stage, template
 from tests.world.rooms import there
+from tests.world.templates import app
 
 UNCHANGED = (
     *("fee", "fee_basis_points", "fee_floor_basis_points", "fee_ceiling_basis_points"),
@@ -517,7 +517,7 @@ def test_providers_that_screen_names_are_never_asked_without_a_name(
 )
 def test_a_wrong_context_value_is_refused_in_one_line(context: dict[str, str], message: str) -> None:
     with pytest.raises(SystemExit, match=f"^{message}") as refused:
-        build(cdk.App(context=context))
+        build(app(**context))
 
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
@@ -528,7 +528,7 @@ def test_the_context_names_the_addresses_that_are_subscribed() -> None:
     pages, notices = "https://pages.example/settlement", "https://notices.example/settlement"
     given = {"stage": "dev", "kyc_url": "https://kyc.example", "page_address": pages}
 
-    stack = build(cdk.App(context=given | {"notice_address": notices}))
+    stack = build(app(**given, notice_address=notices))
 
     found = [one["Properties"] for one in Template.from_stack(stack).find_resources(SUBSCRIPTION).values()]
     assert sorted(one["Endpoint"] for one in found) == [notices, notices, pages]

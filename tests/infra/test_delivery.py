@@ -14,7 +14,7 @@ from infra.config import CONTEXT
 from infra.delivery import Delivery
 from tests.infra.evaluator import listed
 from tests.infra.stack import ON_AWS, readable
-from tests.world.templates import PROJECT
+from tests.world.templates import PROJECT, app
 
 WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
 REPOSITORY = "octo-org/payments"
@@ -29,7 +29,7 @@ WILDCARDS = {
 
 
 def template(stage: str = "prod", repository: str = REPOSITORY, **more: Any) -> dict[str, Any]:
-    found = Template.from_stack(Delivery(cdk.App(), stage, repository, **more)).to_json()["Resources"]
+    found = Template.from_stack(Delivery(app(), stage, repository, **more)).to_json()["Resources"]
     return {one["Type"]: one["Properties"] for one in found.values()}
 
 
@@ -123,11 +123,11 @@ def test_a_delivery_setting_that_admits_others_is_refused(
     stage: str, repository: str, acceptance: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(ValueError, match=told):
-        Delivery(cdk.App(), stage, repository, acceptance=acceptance)
+        Delivery(app(), stage, repository, acceptance=acceptance)
 
 
 def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
-    stack = Delivery(cdk.App(), "dev", REPOSITORY, acceptance=POLICIES)
+    stack = Delivery(app(), "dev", REPOSITORY, acceptance=POLICIES)
     deployer, tries = (
         one["Properties"]
         for one in Template.from_stack(stack).to_json()["Resources"].values()
@@ -139,11 +139,11 @@ def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
 
 
 def test_the_delivery_roles_only_finding_is_its_prefix_wildcard(tmp_path: Path) -> None:
-    app = cdk.App(outdir=str(tmp_path))
-    Delivery(app, "prod", REPOSITORY)
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    root = app(str(tmp_path))
+    Delivery(root, "prod", REPOSITORY)
+    cdk.Validations.of(root).add_plugins(AwsSolutionsChecks(root))
     with pytest.raises(RuntimeError, match=r"^ValidationFailed: "):
-        app.synth()
+        root.synth()
     (report,) = json.loads((tmp_path / "validation-report.json").read_text())["pluginReports"]
 
     assert {one["ruleName"].partition("[")[0] for one in report["violations"]} == {"AwsSolutions-IAM5"}

@@ -1,6 +1,5 @@
 """All cdk-nag findings, of AWS's rules and PCI DSS 3.2.1, are explained here."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from infra.grants import STATES
 from infra.orders import routes
 from infra.people import POLICIES, people
 from infra.rooms import ORDERS
-from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, findings
+from tests.infra.stack import FUNCTIONS, MACHINES, SETTLEMENTS, linted
 from tests.world.rooms import there
 
 
@@ -191,14 +190,14 @@ OF_PCI: dict[str, tuple[set[str], str]] = {
 
 @pytest.mark.parametrize("stage", [pytest.param("dev", marks=pytest.mark.long), "prod"])
 @pytest.mark.parametrize("pack", [AwsSolutionsChecks, PCIDSS321Checks])
-def test_every_finding_of_cdk_nag_is_explained_without_surplus(stage: str, pack: Any, tmp_path: Path) -> None:
+def test_every_finding_of_cdk_nag_is_explained_without_surplus(stage: str, pack: Any) -> None:
     of_aws = EXPLAINED if STAGES[stage].logs_in_full else EXPLAINED | OF_LEAN_LOGS
     accepted = OF_PCI if pack is PCIDSS321Checks else of_aws
     explained = {(rule, path) for rule, (paths, _) in accepted.items() for path in paths}
 
-    found = findings(stage, pack, tmp_path)
-    bound = {rule for rule, path in found if path == BY_THE_STACKS_NAME}
-    found = {(rule, path) for rule, path in found if path != BY_THE_STACKS_NAME}
+    every = linted(stage).findings[pack]
+    bound = {rule for rule, path in every if path == BY_THE_STACKS_NAME}
+    found = {(rule, path) for rule, path in every if path != BY_THE_STACKS_NAME}
 
     assert {rule.partition("[")[0] for rule in bound} <= {"AwsSolutions-IAM5"}
     assert bool(bound) == (pack is AwsSolutionsChecks and not STAGES[stage].must_reach_people)

@@ -3,7 +3,6 @@ import re
 from functools import cache
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
@@ -13,6 +12,7 @@ from infra.core import HANDLERS, Room
 from infra.rooms import ROOMS, handlers_of
 from infra.settlement_stack import SettlementStack
 from tests.infra.stack import context, each_stage_on_aws, name, readable
+from tests.world.templates import app
 
 OUTPUTS = {
     *("TableName", "SettlementExpressArn", "SettlementStandardArn", "CompensationArn", "EventBusName"),
@@ -32,7 +32,7 @@ ALARMS = {
 
 @cache
 def template_alone(stage: str) -> Any:
-    stack = SettlementStack(cdk.App(), settings=settings_of(context(stage)), rooms=())
+    stack = SettlementStack(app(), settings=settings_of(context(stage)), rooms=())
     return Template.from_stack(stack).to_json()
 
 
@@ -107,7 +107,7 @@ def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
     gone = (orders.ROOM, people.ROOM) if left_out is orders.ROOM else (left_out,)
     rooms = [room for room in ROOMS if room not in gone]
 
-    stack = SettlementStack(cdk.App(), settings=settings_of(context("dev")), rooms=rooms)
+    stack = SettlementStack(app(), settings=settings_of(context("dev")), rooms=rooms)
 
     template = Template.from_stack(stack)
     functions = {name(one) for one in template.find_resources("AWS::Lambda::Function")}
@@ -120,4 +120,4 @@ def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
 def test_a_room_is_refused_without_the_room_it_needs() -> None:
     settings = settings_of(context("dev"))
     with pytest.raises(ValueError, match=r"^rooms: OrdersApi is missing, which a later room needs$"):
-        SettlementStack(cdk.App(), settings=settings, rooms=[people.ROOM])
+        SettlementStack(app(), settings=settings, rooms=[people.ROOM])

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from constructs import Construct
@@ -47,7 +47,9 @@ def of_kind(found: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def saga(
     identity: str = "Eu", rooms: tuple[Room, ...] = FEW, context: dict[str, Any] | None = None
 ) -> SettlementSaga:
-    return SettlementSaga(Stack(App(context=context), "Payments"), identity, settings=settings(), rooms=rooms)
+    return SettlementSaga(
+        Stack(templates.app(**(context or {})), "Payments"), identity, settings=settings(), rooms=rooms
+    )
 
 
 @cache
@@ -66,7 +68,7 @@ def names(found: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def test_two_sagas_of_a_stack_share_no_names() -> None:
-    stack = Stack(App(), "Payments")
+    stack = Stack(templates.app(), "Payments")
     for stage in ("eu", "us"):
         SettlementSaga(stack, stage.title(), settings=settings(stage), rooms=FEW)
 
@@ -94,7 +96,7 @@ def test_alerts_and_alarms_name_the_saga_as_commands_do() -> None:
 
 
 def test_two_sagas_with_the_same_stage_name_are_refused() -> None:
-    app = App()
+    app = templates.app()
     SettlementSaga(Stack(app, "One", env={"region": "eu-west-1"}), "Saga", settings=settings(), rooms=FEW)
     SettlementSaga(Stack(app, "Far", env={"region": "eu-west-2"}), "Saga", settings=settings(), rooms=FEW)
 
@@ -104,7 +106,7 @@ def test_two_sagas_with_the_same_stage_name_are_refused() -> None:
 
 
 def test_a_single_saga_has_the_resources_of_the_projects_stack() -> None:
-    stack = SettlementStack(App(), settings=settings("other"), rooms=FEW)
+    stack = SettlementStack(templates.app(), settings=settings("other"), rooms=FEW)
 
     assert {"Ledger", "Pager"} <= {one.node.id for one in stack.node.find_child("Default").node.children}
     own = {kind["Type"] for kind in template("dev").values()}
@@ -199,7 +201,7 @@ def test_a_wrong_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> 
 
 def test_settings_of_another_kind_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^Payments/Eu: settings: must come from dev\(...\) or prod"):
-        SettlementSaga(Stack(App(), "Payments"), "Eu", settings={"stage": "eu"})  # type: ignore[arg-type]
+        SettlementSaga(Stack(templates.app(), "Payments"), "Eu", settings={"stage": "eu"})  # type: ignore[arg-type]
 
 
 def test_the_profiles_differ_as_the_projects_own_stages() -> None:
@@ -214,7 +216,7 @@ def test_the_profiles_differ_as_the_projects_own_stages() -> None:
 
 @pytest.mark.parametrize("profile", [dev, prod], ids=lambda profile: profile.__name__)
 def test_with_the_embedded_context_any_saga_runs_locally(profile: Any) -> None:
-    stack = Stack(App(context={EMBEDDED: json.dumps(PLACE)}), "Payments")
+    stack = Stack(templates.app(**{EMBEDDED: json.dumps(PLACE)}), "Payments")
     given = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
     own = {"fee_basis_points": 250, **(given if profile is prod else {})}
     SettlementSaga(stack, "Eu", settings=profile(stage="eu", currencies=("EUR",), kyc_url=KYC, **own))
@@ -259,7 +261,7 @@ def test_an_id_that_no_command_could_find_is_refused(name: str) -> None:
 
 
 def test_a_saga_below_another_construct_is_refused() -> None:
-    platform = Construct(Stack(App(), "Payments"), "Platform")
+    platform = Construct(Stack(templates.app(), "Payments"), "Platform")
 
     with pytest.raises(ValueError, match=r"^Payments/Platform/Saga: must be a stack's child"):
         SettlementSaga(platform, "Saga", settings=settings(), rooms=FEW)

