@@ -12,7 +12,7 @@ NPM := .venv/bin/npm --no-progress --loglevel=http
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # A shim of pyenv is found on the path, and may not run.
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
-PYTEST := .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
+PYTEST = .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
 
 # Without the theme's advertisement of its successor: docs/decisions/2026-11-26-documentation-site.md.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
@@ -100,16 +100,17 @@ test: setup  ## the suite of each change
 
 test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
 	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive
-	$(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
-	$(PYTEST) tests/kyc -m "not long" --server dynamodb-local
-	.venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
 
-# End-to-end tests wait for half of their time. The others fill the processors meanwhile, and yield to them.
+# End-to-end tests wait for most of their time. The others fill the processors meanwhile, and yield to them.
+test-end-to-end: JOBS := $(shell expr $(JOBS) \* 3 / 2)
 test-end-to-end: setup
 	$(PYTEST) -m long tests/e2e
 
 test-exhaustive: setup .venv-localemu/.ready
 	nice -n 5 $(PYTEST) -m long --ignore=tests/e2e
+	nice -n 5 $(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
+	nice -n 5 $(PYTEST) tests/kyc -m "not long" --server dynamodb-local
+	nice -n 5 .venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
 
 test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at hand
 	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \

@@ -10,7 +10,7 @@ from tests.simulation.seeded.needed import Story, explore
 from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
-ONE_OF = 32
+ONE_OF = 64
 """One late call in this many; `make needed` makes all, in many more lives."""
 
 

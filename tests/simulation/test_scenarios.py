@@ -10,7 +10,7 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
 from tests.world.rooms import there
 
-ONE_OF, ONE_OF_THE_LONGEST = 240, 1_200
+ONE_OF, ONE_OF_THE_LONGEST = 480, 2_400
 """One pair in this many; `make exhaust` tries all."""
 
 
