@@ -95,17 +95,19 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and settle the examples
 	@.venv/bin/settle demo
 
+# Each test waits now and then, the end-to-end tests for most of their time.
+test test-end-to-end: JOBS := $(shell expr $(JOBS) \* 3 / 2)
+
 test: setup  ## the suite of each change
 	$(PYTEST) -m "not long"
 
 test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
 	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive
 
-# End-to-end tests wait for most of their time. The others fill the processors meanwhile, and yield to them.
-test-end-to-end: JOBS := $(shell expr $(JOBS) \* 3 / 2)
 test-end-to-end: setup
 	$(PYTEST) -m long tests/e2e
 
+# It fills the processors while end-to-end tests wait, and yields to them.
 test-exhaustive: setup .venv-localemu/.ready
 	nice -n 5 $(PYTEST) -m long --ignore=tests/e2e
 	nice -n 5 $(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
@@ -197,7 +199,7 @@ docs-serve: setup .venv-docs/.ready  ## the site on this machine, built again at
 	$(MKDOCS) serve --config-file docs/site/mkdocs.yml
 
 screenshots: setup  ## the pictures of docs/images, from the tests of the pages in Chromium
-	SCREENSHOTS=docs/images .venv/bin/pytest tests/browser -m "browser and not long"
+	SCREENSHOTS=docs/images .venv/bin/pytest tests/browser -m browser
 
 reference: setup  ## render the tables of docs/reference from the code
 	.venv/bin/python -m docs.reference.generate

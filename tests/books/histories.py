@@ -26,7 +26,7 @@ LINES = 5
 
 
 def of_bank() -> list[dict[str, Any]]:
-    """Return lines of the bank, and the matches of all but one, as the journal tells them."""
+    """Return lines of the bank as the journal has them, all but one matched."""
     told = list[dict[str, Any]]()
     for number in range(LINES):
         identity = f"{number:064x}"

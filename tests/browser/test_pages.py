@@ -24,7 +24,7 @@ from tests.world.environment import NOW
 pytestmark = pytest.mark.browser
 
 FLYING = "order-flying-0001"
-each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
+each_scheme = pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 
 
 def later() -> datetime:

@@ -71,7 +71,6 @@ def test_the_listed_rooms_are_optional() -> None:
 
 
 def test_the_extension_files_of_a_room_are_found_by_name() -> None:
-    """A misspelt file would add nothing, in silence."""
     parts = ("costs", "records", "routes", "scenes", "shapes", "vectors", "writes")
     found = {
         file.relative_to(rooms.TESTS).as_posix()

@@ -50,7 +50,7 @@ PAYS_OUT = "prod that pays out"
 """The stage `prod` with statements, payouts and pay runs."""
 
 OF_PAYS_OUT: dict[str, Handler] = {**bank.OPTIONAL, **payouts.OPTIONAL, **payruns.OPTIONAL}
-"""The handlers that it has beside those of `prod`."""
+"""Its handlers beside those of `prod`."""
 
 KYC_URL = "https://kyc.example.com"
 
@@ -180,12 +180,12 @@ def readable_resources(found: Any) -> dict[str, Any]:
 class Linted(NamedTuple):
     template: Any
     findings: dict[type, set[tuple[str, str]]]
-    """By pack of cdk-nag: (rule, construct) pairs, without hashes and the stack's name."""
+    """(rule, construct) pairs by pack, without hashes and the stack's name."""
 
 
 @cache
 def linted(stage: str = "prod", /, **changes: Any) -> Linted:
-    """Return the whole template of a stage with changed settings, and cdk-nag's findings."""
+    """Return a changed stage's template, and cdk-nag's findings."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         app, stack = built(stage, directory, **changes)

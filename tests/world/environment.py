@@ -1,4 +1,4 @@
-"""The environment of functions and tools; import it before the functions, which read it at import."""
+"""The environment of functions and tools. Functions read it at import."""
 
 import os
 import shutil

@@ -343,7 +343,11 @@ def test_rows_are_copied_even_if_the_seal_chain_is_broken(s3: MemoryS3, later: C
 
 def test_each_put_sends_the_checksum_that_object_lock_requires() -> None:
     """The SDK's setting `when_required` would leave it out."""
-    config = Config(region_name="eu-west-1", request_checksum_calculation="when_required")
+    config = Config(
+        region_name="eu-west-1",
+        request_checksum_calculation="when_required",
+        retries={"total_max_attempts": 1},
+    )
     client = boto3.client("s3", config=config, aws_access_key_id="a", aws_secret_access_key="b")
     sent: list[Any] = []
 

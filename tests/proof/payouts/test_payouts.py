@@ -55,7 +55,7 @@ def copied(life: Life) -> Life:
 
 
 def shape(life: Life) -> tuple[Any, ...]:
-    """What tells two lives apart; one more of the same changes nothing."""
+    """Return the part of a life that tells it from others."""
     state = life.state()
     decided = (state.decided or {}).get("verdict")
     flags = (state.is_sent, state.trouble, state.in_suspense, state.given_back_to, state.said)

@@ -4,7 +4,7 @@ from settlement.payruns.run import Status
 from tests.simulation.payruns.lives import FORGED, SCRIPTS, Life, Script, singles
 
 SAMPLE, LONG = 31, 3
-"""One deviation in so many; `python -m tests.simulation.payruns` draws lives without end."""
+"""One deviation in so many."""
 
 
 def faults(script: Script, every: int) -> list[str]:
