@@ -12,7 +12,8 @@ NPM := .venv/bin/npm --no-progress --loglevel=http
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # A shim of pyenv is found on the path, and may not run.
 DEPLOYED_PYTHON ?= $(lastword python3.13 $(wildcard $(HOME)/.local/share/uv/python/cpython-3.13.*/bin/python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
-PYTEST = .venv/bin/pytest -p tests.world.progress -n $(JOBS) --dist loadfile
+WORKERS = $(JOBS)
+PYTEST = .venv/bin/pytest -p tests.world.progress -n $(WORKERS) --dist loadfile
 
 # Without the theme's advertisement of its successor: docs/decisions/2026-11-26-documentation-site.md.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs
@@ -96,7 +97,7 @@ demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and set
 	@.venv/bin/settle demo
 
 # Each test waits now and then, the end-to-end tests for most of their time.
-test test-end-to-end: JOBS := $(shell expr $(JOBS) \* 3 / 2)
+test test-end-to-end: WORKERS = $(or $(shell expr $(JOBS) \* 3 / 2 2>/dev/null),$(JOBS))
 
 test: setup  ## the suite of each change
 	$(PYTEST) -m "not long"

@@ -69,7 +69,7 @@ class Embedded:
         ours = (
             *("AWS_", "POWERTOOLS_", "TABLE_NAME", "STAGE_CONFIG", "PAGER", "SETTLE_"),
             *("KYC", "EVENT_BUS", "SETTLEMENT_MACHINE", "COMPENSATION_MACHINE"),
-            *("EXPRESS_MACHINE", "STARTS_PER_SECOND"),
+            *("EXPRESS_MACHINE", "STARTS_PER_SECOND", "CDK_VALIDATION"),
         )
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return inherited | {"SETTLE_HOME": str(self.home)}

@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -33,7 +34,10 @@ class Block:
         return f"{self.page.relative_to(PROJECT)}:{self.line}"
 
 
+@cache
 def blocks(page: Path) -> list[Block]:
     """Return the fenced blocks, including those in lists."""
-    fences = [token for token in MarkdownIt().parse(page.read_text()) if token.type == "fence"]
+    fences = [
+        token for token in MarkdownIt().disable("inline").parse(page.read_text()) if token.type == "fence"
+    ]
     return [Block(page, (fence.map or [0])[0] + 1, fence.info.strip(), fence.content) for fence in fences]

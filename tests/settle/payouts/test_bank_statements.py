@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from python_iso20022.camt.camt_053_001_12 import models
 from urllib3.exceptions import ProtocolError
 from xsdata.formats.dataclass.parsers import XmlParser
 from xsdata.formats.dataclass.parsers.config import ParserConfig
@@ -187,6 +186,8 @@ def test_a_statement_keeps_the_standards_schema(bank: SimulatedBank) -> None:
     bank.advance(PAYS_AFTER + 3 * DAY)
     bank.add_line(STRAY | {"text": "fees"})
     file = bank.file().replace(b"camt.053.001.08", b"camt.053.001.12")
+
+    from python_iso20022.camt.camt_053_001_12 import models  # noqa: PLC0415 (it takes seconds)
 
     document = XmlParser(config=STRICT).from_bytes(file, models.Camt05300112)
 

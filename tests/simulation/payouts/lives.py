@@ -5,6 +5,7 @@ bank or of the table; a fault between two calls is one at the later call. A call
 everything else goes on. Persons know of a payout what its row says.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -864,11 +865,11 @@ FIRST_MAX, APART_MAX = 6, 6
 
 
 def singles(script: Script, every: int = 1) -> Iterator[Life]:
-    """The undisturbed life, and one for each deviation at each of its calls, or for a part of them."""
+    """The undisturbed life, and one for each deviation at each of its calls, or for one in `every`."""
     plain = Life(script).live()
     yield plain
     deviations = [Deviation(at, kind) for at, call in _distinct(plain) for kind in KINDS[call]]
-    for one in deviations[::every]:
+    for one in random.Random(script.name).sample(deviations, -(-len(deviations) // every)):
         yield Life(script, (one,)).live()
 
 

@@ -1,5 +1,6 @@
 """All lives of one run of 90 lines with one deviation, at a call of the table or of a start."""
 
+import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -592,6 +593,7 @@ def singles(script: Script, every: int = 1, first: int = 0, kinds: Collection[st
         after[place] -= 1
         if before[place] <= ALIKE_MAX or not after[place]:
             chosen += [Deviation(at, kind) for kind in KINDS[place[0]] if kind in (kinds or (kind,))]
+    random.Random(script.name).shuffle(chosen)
     for one in chosen[first::every]:
         if one.kind != "money" or plain.is_of_payouts:
             yield Life(script, (one,)).live()

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from python_iso20022.camt.camt_053_001_12 import models
 from xsdata.formats.dataclass.parsers import XmlParser
 from xsdata.formats.dataclass.parsers.config import ParserConfig
 
@@ -38,6 +37,8 @@ def of_line(one: Line) -> Told:
 
 
 def theirs(file: bytes) -> Iterator[Told]:
+    from python_iso20022.camt.camt_053_001_12 import models  # noqa: PLC0415 (it takes seconds)
+
     document = XmlParser(config=STRICT).from_bytes(file, models.Camt05300112)
     for one in document.bk_to_cstmr_stmt.stmt:
         for entry in one.ntry:

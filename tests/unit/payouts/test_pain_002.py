@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from python_iso20022.pain.pain_002_001_14.models import Pain00200114
 from xsdata.formats.dataclass.parsers import XmlParser
 from xsdata.formats.dataclass.parsers.config import ParserConfig
 
@@ -205,6 +204,8 @@ SHAPES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_second_reader_reads_the_same(shape: dict[str, Any]) -> None:
     file = report(OURS, **shape)
+    from python_iso20022.pain.pain_002_001_14.models import Pain00200114  # noqa: PLC0415 (it takes seconds)
+
     found: Any = XmlParser(config=STRICT).from_bytes(file, Pain00200114).cstmr_pmt_sts_rpt
     group = found.orgnl_grp_inf_and_sts
     payments = found.orgnl_pmt_inf_and_sts
