@@ -72,6 +72,13 @@ def test_the_proof_accepts_every_lawful_settlement(shape: str) -> None:
     assert findings.conserved
 
 
+def test_each_kind_of_mutation_is_tried() -> None:
+    tried = [one.kind for some in chosen(OF_EACH).values() for one in some]
+
+    assert sorted(tried) == sorted(by_kind())
+    assert len(tried) > 2_000
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_mutation_of_each_kind_is_found_or_explained(shape: str) -> None:
     assert not unexplained(shape, chosen(OF_EACH)[shape])

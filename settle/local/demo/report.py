@@ -48,6 +48,8 @@ def payrun(shown: Mapping[str, Any]) -> None:
     reconcile_output.findings(shown["reconciliation"], False)
     currency = shown["currency"]
     print_line(f"functions killed: {shown['killed']}, keys: {shown['keys']}, outcomes: {shown['outcomes']}")
+    if shown["reversed_for"]:
+        print_line(f"reversed for: {shown['reversed_for']}")
     print_line(
         f"the file: {shown['sum_of_the_file']} {currency}, its results: {shown['sum_of_the_results']},"
         f" left the shop: {shown['left_the_shop']}"

@@ -81,7 +81,7 @@ class Storm:
     killed_at_work: int = 0
     stalls: int = 0
     empty: int = 0
-    """Answers of the embedded AWS for a function that died between two calls: 200 without a body."""
+    """Answers of the embedded AWS for a function that died as it answered: 200 without a body."""
 
     answered: list[str] = field(default_factory=list)
 

@@ -32,7 +32,7 @@ _COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world"
 
 
 def bugs() -> list[dict[str, Any]]:
-    """Return the bugs. Each edits a file: `old` becomes `new`. `core` searches the core alone."""
+    """Return the bugs. Each edits a file, and `also` others: `old` becomes `new`. `core`: the core alone."""
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return [bug for bug in found if all(map(is_there, Path(bug["file"]).parts))]
 

@@ -1,0 +1,34 @@
+from typing import Any
+
+import pytest
+
+from settle.local.demo.payrun import have_ended_well
+
+PAID = ("SETTLED", None)
+
+
+def lines(*ends: tuple[str, str | None]) -> list[dict[str, Any]]:
+    return [{"outcome": outcome, "why": why} for outcome, why in ends]
+
+
+@pytest.mark.parametrize("why", ["KycCircuitOpen", "KycUnavailable", "DeadlineExceeded", "States.Timeout"])
+def test_a_demo_ends_well_though_a_busy_machine_reverses_some(why: str) -> None:
+    assert have_ended_well(lines(PAID, PAID))
+    assert have_ended_well(lines(PAID, PAID, ("COMPENSATED", why)))
+    assert not have_ended_well(lines(PAID, ("COMPENSATED", why)))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(("COMPENSATED", why) for why in ("KycRejected", "CapExceeded", None)),
+        *(
+            ("LIMBO", "States.Timeout"),
+            ("PROCESSING", None),
+            ("REFUSED", "KycCircuitOpen: no"),
+            ("UNREADABLE", None),
+        ),
+    ],
+)
+def test_a_demo_with_any_other_end_has_failed(end: tuple[str, str | None]) -> None:
+    assert not have_ended_well(lines(PAID, PAID, end))
