@@ -283,7 +283,6 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
                 elif kind is CaseFacts:
                     account.cases.append(one.key)
                 elif kind is OrderFacts:
-                    demand_once(one not in account.orders, one)
                     account.orders.append(one)
                 elif kind is MatchFacts:
                     account.matches.append(one)
@@ -292,6 +291,7 @@ def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account
                 else:
                     demand_once(account.row is None, one)
                     account.row = one
+        demand_once(len({*account.orders}) == len(account.orders), (name,))
         yield account
 
 
