@@ -40,7 +40,9 @@ def deploy(running: Running, sources: str) -> Running:
     context = ("-c", "stage=local", *urls)
     app = () if record.IN_CHECKOUT else ("--app", f"{sys.executable} -m {record.CONSTRUCTS}.own")
     output = ("-o", str(state.SCRATCH / "cdk.out"), "--outputs-file", str(outputs_file))
-    _cdk(running, record.PROJECT, "deploy", "--require-approval", "never", *app, *context, *output)
+    options = ("--require-approval", "never", *app, *context, *output)
+    # CDK's validation takes longer than the rest of a synthesis, and its subject is AWS.
+    _cdk(running, record.PROJECT, "deploy", *options, CDK_VALIDATION="false")
     outputs = json.loads(outputs_file.read_text("utf-8"))[record.STACK_NAME]
     return replace(running, sources=sources, outputs=outputs)
 
@@ -118,9 +120,9 @@ def synth(app: str, folder: Path, out: Path, *options: str) -> None:
     _run([*words, *options], folder, os.environ | {"PATH": processes.environment()["PATH"]})
 
 
-def _cdk(running: Running, folder: Path, command: str, *options: str) -> None:
+def _cdk(running: Running, folder: Path, command: str, *options: str, **more: str) -> None:
     cdk = ensure_cdk(lambda told: None)
-    variables = {"AWS_ENDPOINT_URL": running.endpoint_url}
+    variables = {"AWS_ENDPOINT_URL": running.endpoint_url, **more}
     processes.stop(processes.CDK)  # a killed command's would write to the same folder
     _run([str(cdk), command, "--no-notices", *options], folder, processes.environment() | variables)
 

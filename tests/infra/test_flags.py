@@ -7,8 +7,15 @@ import aws_cdk
 
 from tests.world.templates import PROJECT
 
-OTHERWISE = {"@aws-cdk/core:target-partitions": ["aws"]}
-"""Flags set differently: the stack targets the partition that its prices belong to."""
+OTHERWISE = {
+    "@aws-cdk/core:target-partitions": ["aws"],
+    "@aws-cdk/core:enableAdditionalMetadataCollection": False,
+}
+"""Flags set differently.
+
+The stack targets the partition that its prices belong to. The CDK's CLI reads the metadata for AWS's
+statistics again at each event of a deployment, and changes no resource by them.
+"""
 
 
 def recommended() -> dict[str, Any]:
