@@ -28,7 +28,7 @@ MACHINES := $(wildcard statemachines/*.asl.json examples/consumers/*.asl.json)
 FROM ?= 0
 SEEDS ?= 1000
 RUNS ?= 100000
-SEED_SECONDS ?= 60
+SEED_SECONDS ?= 30
 LIVES ?= 500
 
 .PHONY: setup demo test test-all test-end-to-end test-exhaustive test-deployed-python check lint format synth lock clean
@@ -100,7 +100,7 @@ demo: .venv/.demo  ## deploy the app to an embedded AWS on this machine, and set
 test test-end-to-end: WORKERS = $(or $(shell expr $(JOBS) \* 3 / 2 2>/dev/null),$(JOBS))
 
 test: setup  ## the suite of each change
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long" --ignore=tests/e2e
 
 test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
 	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive

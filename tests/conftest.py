@@ -5,7 +5,7 @@ from tests.world.environment import NOW  # isort: split
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -26,6 +26,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("dynoxide", "dynamodb-local"),
         help="the DynamoDB server of the tests that need one; by default Dynoxide, where it has a binary",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each process of xdist begin elsewhere: on a fresh clone they share the rewriting of assertions."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker and isinstance(collector, pytest.Directory):
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give all processes of xdist one order again."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: str(item.path))
 
 
 def pytest_collection_finish() -> None:

@@ -117,12 +117,14 @@ def run(copy: Path, *program: str) -> None:
     assert ended.returncode == 0, f"{ended.stdout[-8_000:]}{ended.stderr[-4_000:]}"
 
 
+@pytest.mark.long
 def test_without_the_optional_rooms_the_app_imports_and_settles(without: Path) -> None:
     assert not [*without.rglob(f"{without.name}/*.py")]
     run(without, "-c", IMPORT_ALL)
     run(without, "-m", "tests.core.alone", "with rooms")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", OF_FUNCTIONS)
 def test_the_functions_work_without_a_single_optional_room(room: str, tmp_path: Path) -> None:
     copy_without(room, tmp_path / room)
@@ -135,6 +137,6 @@ def test_the_functions_work_without_a_single_optional_room(room: str, tmp_path: 
 
 @pytest.mark.long
 def test_without_the_optional_rooms_the_tests_pass(without: Path) -> None:
-    run(without, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "tests")
-    one_is_gone = ("-k", "not without_any_one_room")  # each other room stays
-    run(without, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *one_is_gone, *RUN)
+    quiet = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--assert=plain")
+    run(without, *quiet, "--collect-only", "tests")
+    run(without, *quiet, "-m", "not long", *RUN)

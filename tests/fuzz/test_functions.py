@@ -13,8 +13,10 @@ from tests.fuzz.payloads import FROM_OUTSIDE
 from tests.fuzz.stage import HANDLERS, Stage, staged
 from tests.world.rooms import there
 
-INPUTS = 1_200
-"""Inputs per function; a tenth as many payloads fit no definition."""
+FEW, INPUTS = 200, 1_200
+"""Inputs per function of each change, and of the gate; a tenth as many payloads fit no definition."""
+
+each_amount = pytest.mark.parametrize("inputs", [FEW, pytest.param(INPUTS, marks=pytest.mark.long)])
 
 DRAWN_BYTES = 48
 
@@ -60,18 +62,24 @@ def test_every_function_is_fuzzed() -> None:
     assert len(FUNCTIONS) * INPUTS >= 20_000
 
 
+@each_amount
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if FROM_OUTSIDE[name]])
-def test_hostile_input_is_answered_or_refused_by_name_without_writing(stage: Stage, function: str) -> None:
-    ends = tried(stage, function, False, INPUTS)
+def test_hostile_input_is_answered_or_refused_by_name_without_writing(
+    stage: Stage, function: str, inputs: int
+) -> None:
+    ends = tried(stage, function, False, inputs)
 
-    assert ends.total() >= INPUTS
+    assert ends.total() >= inputs
     if function != "send_page":  # it turns any event into a page
         assert len(ends) > 1, f"every input ended alike: {ends}"
 
 
+@each_amount
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if name not in WIRED])
-def test_a_payload_outside_the_definition_writes_nothing_if_it_fails(stage: Stage, function: str) -> None:
-    assert tried(stage, function, True, INPUTS // 10).total() >= INPUTS // 10
+def test_a_payload_outside_the_definition_writes_nothing_if_it_fails(
+    stage: Stage, function: str, inputs: int
+) -> None:
+    assert tried(stage, function, True, inputs // 10).total() >= inputs // 10
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)

@@ -15,7 +15,6 @@ from tests.infra.stack import (
     STARTING,
     changed_template,
     each_stage,
-    each_stage_on_aws,
     linted,
     readable_resources,
     template,
@@ -176,7 +175,7 @@ def test_no_stage_has_an_option_unless_its_operator_wants_it(stage: str, name: s
 
 
 @each_option
-@each_stage_on_aws
+@pytest.mark.parametrize("stage", [pytest.param("dev", marks=pytest.mark.long), "prod"])
 def test_an_option_changes_nothing_else(stage: str, name: str) -> None:
     before, option = template(stage), OPTIONS[name]
     after = readable_resources(synthesised(stage, **option.settings))

@@ -101,6 +101,7 @@ def test_the_core_alone_refers_only_to_its_own_resources(stage: str) -> None:
         assert placeholders == machine["DefinitionSubstitutions"].keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("left_out", ROOMS, ids=lambda room: room.build.__module__)
 def test_a_stage_is_built_without_any_one_room(left_out: Room) -> None:
     """People's policies are about their orders and disappear with them."""

@@ -1,6 +1,8 @@
 """Every rule holds with each fault at each call, alone and in pairs."""
 
 from collections.abc import Iterator
+from math import ceil
+from random import Random
 
 import pytest
 
@@ -10,8 +12,8 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
 from tests.world.rooms import there
 
-ONE_OF, ONE_OF_THE_LONGEST = 480, 2_400
-"""One pair in this many; `make exhaust` tries all."""
+FIRST_ONE_OF, THEN_ONE_OF = 8, 40
+"""One fault in this many, with one later fault in so many; `make exhaust` tries all pairs."""
 
 
 @pytest.fixture
@@ -51,15 +53,15 @@ def test_without_faults_each_scenario_ends_as_expected(current: Current, name: s
     assert bool(world.people.alerted) == (name in stuck)
 
 
-LONGEST = (
-    *("is written off", "is written off without a fee", "is written off among orders", "is completed"),
-    *("is paid by a blocked payer", "is paid to a merchant", "is reversed by three persons"),
+SHORT = (
+    *("settles", "settles by Express", "is refused", "is rejected by the provider", "is reversed in part"),
+    "is settled among orders",
 )
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long if name in LONGEST else ()) for name in SCENARIOS],
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in SCENARIOS],
 )
 def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: str) -> None:
     result, broken = try_all(current, name, singles(current, name))
@@ -71,13 +73,13 @@ def test_every_rule_holds_with_each_fault_at_each_call(current: Current, name: s
 @pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
-    one_of = ONE_OF_THE_LONGEST if name == "is paid by a blocked payer" else ONE_OF
     tried = 0
     all_broken: dict[str, str] = {}
-    for single in list(singles(current, name)):
-        result, broken = try_pairs(current, name, single, one_of)
+    each = list(singles(current, name))
+    for single in Random(name).sample(each, ceil(len(each) / FIRST_ONE_OF)):
+        result, broken = try_pairs(current, name, single, THEN_ONE_OF)
         tried += result.histories
         all_broken |= broken
 
     assert all_broken == {}
-    assert tried > 5
+    assert tried >= 5

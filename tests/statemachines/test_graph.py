@@ -92,11 +92,7 @@ def test_each_loop_of_the_compensation_fences_or_waits() -> None:
 
 
 def test_two_alerts_are_separated_by_a_wait_or_decision() -> None:
-    """An alert after an instantly failed wait would repeat at the machine's speed.
-
-    Slow transitions are not followed: waits that time out or that a person ends, completed decisions, Wait
-    states; nor StepFenced, which leaves LIMBO.
-    """
+    """An alert after an instantly failed wait would repeat at the machine's speed."""
 
     def takes_no_time(name: str, way: Way) -> bool:
         if states("compensation")[name]["Type"] == "Wait":

@@ -93,10 +93,7 @@ def test_a_task_retries_its_transient_errors_with_jitter_and_bounds(machine: str
 
 @pytest.mark.parametrize("machine", TRIES)
 def test_a_machines_functions_share_the_same_retry_rules(machine: str) -> None:
-    """The definitions spell out each rule, so this finds accidental differences.
-
-    VerifyKyc pauses less: see the budget of an unanswered payment.
-    """
+    """The definitions spell out each rule, so this finds accidental differences."""
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
     paces = deepcopy({name: rules(machine, name) for name in called})
     if "VerifyKyc" in paces:

@@ -212,12 +212,7 @@ def test_each_listed_pure_module_exists() -> None:
 
 
 def test_only_the_listed_modules_read_a_clock() -> None:
-    """Handlers:
-
-    `_dependencies`, which passes the time down. Payees: the cache's age. Provider: the connection's age and
-    an exchange's end. Also the circuit, a caller's wait, and the start of a scan, which may miss orders given
-    after it. A check's tools: the end of its time.
-    """
+    """Handlers pass the time down."""
     assert {path.stem for path in FILES if _reads_clock(path)} == {
         *("_dependencies", "_payee", "shared_circuit", "exchange", "connection", "table_scan"),
         *("_long_poll", "tools"),

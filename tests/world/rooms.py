@@ -2,9 +2,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 TESTS = Path(__file__).parents[1]
 
@@ -41,5 +42,7 @@ def there(room: str, *cases: T) -> tuple[T, ...]:
     return cases if is_there(room) else ()
 
 
-def needs(room: str) -> pytest.MarkDecorator:
+def needs(room: str) -> "pytest.MarkDecorator":
+    import pytest  # noqa: PLC0415 (the simulators' processes need none)
+
     return pytest.mark.skipif(not is_there(room), reason="its room has been deleted")

@@ -4,6 +4,7 @@ from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life
 from tests.simulation.payouts.planted import BUGS, Bug, first_fault, planted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_the_lives_find_each_planted_bug(bug: Bug) -> None:
     assert {*bug.scripts} <= {script.name for script in (*SCRIPTS, ALONE)}

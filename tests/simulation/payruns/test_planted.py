@@ -5,6 +5,7 @@ from tests.simulation.payruns.lives import SCRIPTS, Life
 from tests.simulation.payruns.planted import BUGS, Bug, first_fault
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_the_lives_find_each_planted_bug(bug: Bug) -> None:
     assert {*bug.scripts} <= {script.name for script in SCRIPTS}

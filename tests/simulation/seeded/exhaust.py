@@ -5,7 +5,8 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from math import ceil
+from random import Random
 
 from tests.simulation.seeded.moments import Recorded
 from tests.simulation.seeded.run import Result
@@ -25,9 +26,10 @@ def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[
 
 
 def try_pairs(current: Current, name: str, single: Faults, one_of: int = 1) -> tuple[Result, dict[str, str]]:
-    """Run pairs that begin with one fault, or one in `one_of`."""
-    first = sum(single) % one_of  # each single fault skips other pairs
-    return try_all(current, name, islice(pairs(current, name, single), first, None, one_of))
+    """Run pairs that begin with one fault, or a drawn one in `one_of`."""
+    each = list(pairs(current, name, single))
+    drawn = Random(f"{name} {single}").sample(each, ceil(len(each) / one_of))
+    return try_all(current, name, drawn)
 
 
 def _try_pairs(name: str, single: Faults, one_of: int) -> tuple[Result, dict[str, str]]:

@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ ROOT = HERE.parents[2]
 FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
 
-_COPIED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
+_LINKED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
 
 
 def bugs() -> list[dict[str, Any]]:
@@ -44,19 +43,32 @@ def recorded() -> dict[str, int]:
 
 @contextmanager
 def planted(bug: dict[str, Any]) -> Iterator[Path]:
-    """Copy the code with the bug. Raises ValueError if its text is missing."""
+    """Link to the code, but for the files with the bug. Raises ValueError if its text is missing."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in _COPIED:
-            shutil.copytree(ROOT / name, copy / name)  # with what is compiled, but for the edited files
+        for name in _LINKED:
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).symlink_to(ROOT / name)
         for package in ("tests", "tests/simulation"):
             (copy / package / "__init__.py").touch()
         for file, old, new in [(bug["file"], bug["old"], bug["new"]), *bug.get("also", ())]:
             text = (copy / file).read_text()
             if old not in text:
                 raise ValueError(f"{bug['name']}: {file} has changed; write the bug anew")
+            _make_own(copy, Path(file))
             (copy / file).write_text(text.replace(old, new))
         yield copy
+
+
+def _make_own(copy: Path, file: Path) -> None:
+    """Replace links to the folders of a file by folders of links, and the link to the file by nothing."""
+    for folder in reversed(file.parents):
+        if (copy / folder).is_symlink():
+            (copy / folder).unlink()
+            (copy / folder).mkdir()
+            for each in (ROOT / folder).iterdir():
+                (copy / folder / each.name).symlink_to(each)
+    (copy / file).unlink()
 
 
 def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
@@ -69,7 +81,11 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
         finished = subprocess.run(
             [*command, "--from", str(first), "--seeds", str(seeds)],
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'lambdas'}"},
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'lambdas'}",
+                "PYTHONDONTWRITEBYTECODE": "1",  # it would replace what the real files were compiled to
+            },
             capture_output=True,
             text=True,
             check=False,
