@@ -76,16 +76,17 @@ def test_a_release_entry_is_denied_outside_a_transaction(stage: str, enclosing: 
 
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("attribute", IMMUTABLE_ATTRIBUTES)
-def test_no_role_may_change_an_immutable_attribute(stage: str, function: str, attribute: str) -> None:
+def test_no_role_may_change_an_immutable_attribute(stage: str, function: str) -> None:
     own = policy(stage, function)
     key = {name: {"S": text} for name, text in keys.settlement(LOOT.key).items()}
-    change = {"Key": key, "UpdateExpression": f"SET {attribute} = :n"}
-    change["ExpressionAttributeValues"] = {":n": {"N": "1"}}
+    changed = []
+    for attribute in IMMUTABLE_ATTRIBUTES:
+        change = {"Key": key, "UpdateExpression": f"SET {attribute} = :n"}
+        change["ExpressionAttributeValues"] = {":n": {"N": "1"}}
+        asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": change}]})
+        changed += [attribute for one in asked if allows(own, one)]
 
-    asked = requests(TABLE, "TransactWriteItems", {"TransactItems": [{"Update": change}]})
-
-    assert not any(allows(own, one) for one in asked)
+    assert changed == []
 
 
 def test_the_simulated_attacker_is_denied_what_the_policy_omits() -> None:
