@@ -85,6 +85,7 @@ def test_the_proof_accepts_any_subset_of_expired_entries(shape: str) -> None:
         assert reconciled(left).totals == reconciled(rows, NOW).totals
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_each_mutation_of_the_remaining_rows_is_found(shape: str) -> None:
     rows, journal = aged(shape), sealed(rows_of(shape))

@@ -79,6 +79,7 @@ def covers(mutation: Mutation) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_change_of_a_signed_attribute_is_found(shape: str) -> None:
     rows = town(shape, ROW_KEYS).rows()

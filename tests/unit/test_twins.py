@@ -92,7 +92,9 @@ def assert_settled_once(saga: Saga) -> None:
 
 
 @pytest.mark.parametrize("other", [EXECUTION, "another"])
-@pytest.mark.parametrize("queued", [False, True], ids=["at once", "queued"])
+@pytest.mark.parametrize(
+    "queued", [pytest.param(False, id="at once"), pytest.param(True, id="queued", marks=pytest.mark.long)]
+)
 def test_two_executions_settle_once_at_every_interleaving(other: str, queued: bool) -> None:
     """Executions of one name both run it, as in asynchronous Express; with another name, the later one does
     not.

@@ -87,6 +87,7 @@ def reachable() -> Iterator[Reached]:
         level = following
 
 
+@pytest.mark.long
 def test_every_reachable_payout_proves_without_a_finding() -> None:
     lives = 0
     for path, life in reachable():

@@ -378,6 +378,7 @@ def test_a_long_json_line_ends_the_reading() -> None:
     assert len(check(f"{good}\n{long}\n{good}".encode(), [(2, "", "16,384 bytes")]).lines) == 1
 
 
+@pytest.mark.long
 def test_memory_beside_the_lines_does_not_grow(tmp_path: Path) -> None:
     beside = []
     for count in (5_000, 20_000):

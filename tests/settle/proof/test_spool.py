@@ -106,6 +106,7 @@ def table(settlements: int) -> Iterator[Row]:
         yield from book.rows
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_table() -> None:
     """Measures Python's memory; a cache limit bounds SQLite's."""
 

@@ -450,6 +450,7 @@ def test_an_entry_with_too_many_transactions_is_refused(monkeypatch: pytest.Monk
     assert "TxDtls[2]: an entry must have at most 1 TxDtls" in told
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_entries() -> None:
     before, entry, after = PLAIN.partition(PLAIN[PLAIN.index(b"<Ntry>") : PLAIN.index(b"</Stmt>")])
     chunks = iter([before, *[entry * 20] * 250, after])
