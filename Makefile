@@ -106,7 +106,7 @@ test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhau
 	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive
 
 test-end-to-end: setup
-	$(PYTEST) -m long tests/e2e
+	$(PYTEST) tests/e2e
 
 # It fills the processors while end-to-end tests wait, and yields to them.
 test-exhaustive: setup .venv-localemu/.ready

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let each process of xdist begin elsewhere: on a fresh clone they share the rewriting of assertions."""
+    """Let xdist's processes begin at different files, and so share the rewriting of assertions."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker and isinstance(collector, pytest.Directory):

@@ -14,7 +14,7 @@ from tests.fuzz.stage import HANDLERS, Stage, staged
 from tests.world.rooms import there
 
 FEW, INPUTS = 200, 1_200
-"""Inputs per function of each change, and of the gate; a tenth as many payloads fit no definition."""
+"""Inputs per function, in `make test` and in the long suite; a tenth as many payloads fit no definition."""
 
 each_amount = pytest.mark.parametrize("inputs", [FEW, pytest.param(INPUTS, marks=pytest.mark.long)])
 

@@ -12,8 +12,8 @@ from tests.simulation.seeded.stage import Current, set_up
 from tests.simulation.seeded.world import World
 from tests.world.rooms import there
 
-FIRST_ONE_OF, THEN_ONE_OF = 8, 40
-"""One fault in this many, with one later fault in so many; `make exhaust` tries all pairs."""
+FIRST_ONE_OF, THEN_ONE_OF = 5, 40
+"""Of a pair, one first fault in so many, and one later fault in so many; `make exhaust` tries all."""
 
 
 @pytest.fixture
@@ -82,4 +82,4 @@ def test_every_rule_holds_with_two_faults(current: Current, name: str) -> None:
         all_broken |= broken
 
     assert all_broken == {}
-    assert tried >= 5
+    assert tried > 5

@@ -98,6 +98,7 @@ def test_two_alerts_are_separated_by_a_wait_or_decision() -> None:
         if states("compensation")[name]["Type"] == "Wait":
             return False
         errors = way.rule.get("ErrorEquals", [])
+        # Slow are a wait that times out, or that a person ends, and a decision. StepFenced leaves LIMBO.
         decided = name in ("AwaitResolution", "ResolveLimbo") and way.how == "Next"
         waited = name == "AwaitResolution" and errors == ["States.Timeout"]
         return not (decided or waited or errors == ["StepFenced"])

@@ -96,7 +96,7 @@ def test_a_machines_functions_share_the_same_retry_rules(machine: str) -> None:
     """The definitions spell out each rule, so this finds accidental differences."""
     called = [name for found, name in INVOCATIONS if (found, name) not in WAITS and found == machine]
     paces = deepcopy({name: rules(machine, name) for name in called})
-    if "VerifyKyc" in paces:
+    if "VerifyKyc" in paces:  # it pauses less: see the budget of an unanswered payment
         paces["VerifyKyc"][-1]["MaxDelaySeconds"] = paces[called[0]][-1]["MaxDelaySeconds"]
 
     assert len(called) >= 6

@@ -214,8 +214,14 @@ def test_each_listed_pure_module_exists() -> None:
 def test_only_the_listed_modules_read_a_clock() -> None:
     """Handlers pass the time down."""
     assert {path.stem for path in FILES if _reads_clock(path)} == {
-        *("_dependencies", "_payee", "shared_circuit", "exchange", "connection", "table_scan"),
-        *("_long_poll", "tools"),
+        "_dependencies",
+        "_payee",  # its cache's age
+        "connection",  # its age
+        "exchange",  # its end
+        "shared_circuit",
+        "_long_poll",  # a caller's wait
+        "table_scan",  # its start: it may miss orders that are given later
+        "tools",  # the end of a check's time
     }
 
 

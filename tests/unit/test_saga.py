@@ -147,7 +147,10 @@ def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
 
 
 def test_no_step_is_newer_than_the_layout_of_parts() -> None:
-    """Else they must keep the step's layout, or an old row would seem to lack it."""
+    """A reversal in part and the migration of parts replace the row's layout.
+
+    If the step's layout is later than theirs, they must keep it, or an old row would seem to lack the step.
+    """
     assert NEWEST == PARTS_COUNTED_BY_NAME
 
 

@@ -315,7 +315,7 @@ def _order(kind: type[Any]) -> Sequence[str]:
 
 
 def _place(kind: type[Any]) -> Callable[[Any], Any]:
-    """A sort key. Like the database, it orders texts by their UTF-8."""
+    """Return a sort key. It orders texts by their UTF-8, as the database does."""
     return itemgetter(*range(len(_order(kind))))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from settlement.proof import Look, reconcile
-from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, SettlementFacts
+from settlement.proof import CutOff, Look, reconcile
+from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, OrderFacts, SettlementFacts
 from settlement.proof.spool import Spool, accounts, settlements
 from tests.settle.book import Book, Row
 from tests.settle.plants import always
@@ -55,6 +55,18 @@ def test_the_spool_returns_facts_unchanged(spool: Spool) -> None:
     (journal,), (account,) = settlements([spool]), accounts([spool])
 
     assert (journal.row, account.row) == (row, BalanceFacts("alice", "EUR", 2**63 - 1))
+
+
+def test_an_accounts_order_met_twice_ends_the_proof(spool: Spool) -> None:
+    orders = [OrderFacts("alice", f"order-{n}", "deposit", "an instant", "EUR", n, "a-hash") for n in (1, 2)]
+    for one in orders:
+        spool.add(one)
+    (account,) = accounts([spool])
+    assert account.orders == orders
+
+    spool.add(orders[0])
+    with pytest.raises(CutOff, match=r"^the scan has met a row of alice twice$"):
+        list(accounts([spool]))
 
 
 def test_the_spool_sums_changes_by_account_without_overflow(spool: Spool) -> None:

@@ -33,7 +33,11 @@ def shown(found: list[Walk], machine: str) -> list[str]:
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_the_shown_path_is_the_one_the_machines_took(desk: Desk, way: Way) -> None:
-    """A claimed key shows its first state: no execution exists yet. A write-off commits no reversal."""
+    """Each committed step is on it with its time, and only an unfinished settlement has a position.
+
+    A claimed key shows its first state: no execution exists yet. A write-off commits no reversal: losses
+    cover it, and the path shows the decision.
+    """
     way(desk)
     state = SettlementState.from_row(desk.row())
     evidence = journal.read(desk.stack.store, desk.row()).evidence

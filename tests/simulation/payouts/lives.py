@@ -868,9 +868,9 @@ def singles(script: Script, every: int = 1) -> Iterator[Life]:
     """The undisturbed life, and one for each deviation at each of its calls, or for one in `every`."""
     plain = Life(script).live()
     yield plain
-    yield from _drawn(
-        plain, [Deviation(at, kind) for at, call in _distinct(plain) for kind in KINDS[call]], every
-    )
+    deviations = [Deviation(at, kind) for at, call in _distinct(plain) for kind in KINDS[call]]
+    for one in random.Random(script.name).sample(deviations, -(-len(deviations) // every)):
+        yield Life(script, (one,)).live()
 
 
 def _distinct(life: Life) -> Iterator[tuple[int, str]]:
@@ -883,23 +883,16 @@ def _distinct(life: Life) -> Iterator[tuple[int, str]]:
             yield at, place[0]
 
 
-def pairs(script: Script, every: int = 1) -> Iterator[Life]:
-    for first in _with_one_more(Life(script).live(), FIRST_MAX, 1):
-        yield from _with_one_more(first, APART_MAX, every)
+def pairs(script: Script) -> Iterator[Life]:
+    for first in _with_one_more(Life(script).live(), FIRST_MAX):
+        yield from _with_one_more(first, APART_MAX)
 
 
-def _with_one_more(life: Life, calls: int, every: int) -> Iterator[Life]:
+def _with_one_more(life: Life, calls: int) -> Iterator[Life]:
     """The life with one more deviation, at one of the next calls that change something."""
     done = max((one.at for one in life.deviations), default=0)
     next_ones = [(at, call) for at, call in enumerate(life.kinds, 1) if at > done and call != "read"]
-    deviations = [
-        Deviation(at, kind) for at, call in next_ones[:calls] for kind in KINDS[call] if kind in OF_PAIRS
-    ]
-    yield from _drawn(life, deviations, every)
-
-
-def _drawn(life: Life, deviations: list[Deviation], every: int) -> Iterator[Life]:
-    """The life with each of the deviations, or with one in `every`."""
-    chance = random.Random(f"{life.script.name} {life.deviations}")
-    for one in chance.sample(deviations, -(-len(deviations) // every)):
-        yield Life(life.script, (*life.deviations, one)).live()
+    for at, call in next_ones[:calls]:
+        for kind in KINDS[call]:
+            if kind in OF_PAIRS:
+                yield Life(life.script, (*life.deviations, Deviation(at, kind))).live()

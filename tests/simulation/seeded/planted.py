@@ -61,7 +61,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def _make_own(copy: Path, file: Path) -> None:
-    """Replace links to the folders of a file by folders of links, and the link to the file by nothing."""
+    """Turn links to the folders of a file into folders of links, without one to the file."""
     for folder in reversed(file.parents):
         if (copy / folder).is_symlink():
             (copy / folder).unlink()
