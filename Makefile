@@ -65,29 +65,29 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 	@$(INSTALL) "Python packages of the benchmarks" $(PIP) --require-hashes -r requirements-bench.txt
 	@touch $@
 
-# In an environment of its own: it pins what the tests pin otherwise.
-.venv-templates/.ready: requirements-templates.txt
-	@$(INSTALL) "Environment of the templates' checks" $(PYTHON) -m venv .venv-templates
-	@$(INSTALL) "Python packages of the templates' checks" $(PIP:.venv/%=.venv-templates/%) --require-hashes -r requirements-templates.txt
+# $(call environment,FOLDER,PYTHON,WHAT,REQUIREMENTS) makes an environment of its own. uv links packages that another has.
+environment = $(INSTALL) "Environment of $3" .venv/bin/uv venv --quiet --clear --python $2 $1 && \
+  $(INSTALL) "Python packages of $3" .venv/bin/uv pip install --python $1/bin/python --require-hashes $(4:%=-r %)
+
+# It pins what the tests pin otherwise.
+.venv-templates/.ready: requirements-templates.txt | .venv/.ready
+	@$(call environment,.venv-templates,.venv/bin/python,the templates' checks,$<)
 	@touch $@
 
-# In an environment of its own: the site is no part of what is tested or deployed.
-.venv-docs/.ready: requirements-docs.txt
-	@$(INSTALL) "Environment of the site" $(PYTHON) -m venv .venv-docs
-	@$(INSTALL) "Python packages of the site" $(PIP:.venv/%=.venv-docs/%) --require-hashes -r requirements-docs.txt
+# The site is no part of what is tested or deployed.
+.venv-docs/.ready: requirements-docs.txt | .venv/.ready
+	@$(call environment,.venv-docs,.venv/bin/python,the site,$<)
 	@touch $@
 
-# In an environment of its own: only a release needs it.
-.venv-release/.ready: requirements-release.txt
-	@$(INSTALL) "Environment of a release" $(PYTHON) -m venv .venv-release
-	@$(INSTALL) "Python packages of a release" $(PIP:.venv/%=.venv-release/%) --require-hashes -r requirements-release.txt
+# Only a release needs it.
+.venv-release/.ready: requirements-release.txt | .venv/.ready
+	@$(call environment,.venv-release,.venv/bin/python,a release,$<)
 	@touch $@
 
 # Another engine for the state machines: it pins other versions, and wants a newer Python than the tests.
-.venv-localemu/.ready: requirements-localemu.txt
+.venv-localemu/.ready: requirements-localemu.txt | .venv/.ready
 	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
-	  $(INSTALL) "Environment of LocalEmu" $(DEPLOYED_PYTHON) -m venv .venv-localemu && \
-	  $(INSTALL) "Python packages of LocalEmu" $(PIP:.venv/%=.venv-localemu/%) --require-hashes -r requirements-localemu.txt && \
+	  $(call environment,.venv-localemu,$(DEPLOYED_PYTHON),LocalEmu,$<) && \
 	  touch $@; \
 	else \
 	  echo "Python 3.13 is not at hand on this machine: the tests on LocalEmu are skipped"; \
@@ -117,9 +117,8 @@ test-exhaustive: setup .venv-localemu/.ready
 
 test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at hand
 	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
-	  $(INSTALL) "Python 3.13 environment" $(DEPLOYED_PYTHON) -m venv .venv-3.13 && \
-	  $(INSTALL) "Python packages for 3.13" $(PIP:.venv/%=.venv-3.13/%) --require-hashes -r requirements.txt -r requirements-test.txt && \
-	  $(INSTALL) "The command settle for 3.13" $(PIP:.venv/%=.venv-3.13/%) --no-deps --no-build-isolation --editable . && \
+	  $(call environment,.venv-3.13,$(DEPLOYED_PYTHON),Python 3.13,requirements.txt requirements-test.txt) && \
+	  .venv/bin/uv pip install --quiet --python .venv-3.13/bin/python --no-deps --no-build-isolation --editable . && \
 	  $(PYTEST:.venv/%=.venv-3.13/%) -m "not long" tests/unit tests/handlers $(ABOUT_DOCUMENTS:%=--ignore=tests/unit/test_%.py); \
 	else \
 	  echo "Python 3.13 is not at hand on this machine: the quick lanes have run on $$(.venv/bin/python --version) alone"; \
