@@ -98,6 +98,16 @@ PLANTED: dict[str, Plant] = {
     "a file that is gone fails the run": on(inbox, "_GONE", ()),
     "a file that another run keeps fails the run": on(inbox, "_CONFLICT", ()),
 }
+FINDS = {
+    "a line takes a second order": 142,
+    "a run without time says that it is whole": 8,
+    "what is matched is forgotten": 39,
+    "any version of a name is removed": 41,
+    "a line is booked without its match": 6,
+    "days are of no matter": 268,
+    "a file that is gone fails the run": 16,
+}
+"""Seeds tried first."""
 
 
 @pytest.mark.long
@@ -105,4 +115,4 @@ PLANTED: dict[str, Plant] = {
 def test_the_histories_find_each_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[bug](monkeypatch)
 
-    assert any(fault_of(seed) for seed in range(LONG))
+    assert any(fault_of(seed) for seed in (FINDS.get(bug, 0), *range(LONG)))
