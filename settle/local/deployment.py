@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import processes, record, simulated, state
+from settle.local import processes, record, state
 from settle.local.record import Running
 from settle.output.console import note
 
@@ -24,22 +24,13 @@ Report = Callable[[str], None]
 EMBEDDED = "settlement-saga:embedded"
 """As in `infra/saga.py`."""
 
-_QUALIFIER, _BOOTSTRAP_VERSION = "hnb659fds", "30"
-"""CDK's defaults."""
-
 _ROLES = ("assumeRoleArn", "assumeRoleExternalId", "cloudFormationExecutionRoleArn", "lookupRole")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
 
 
 def bootstrap(running: Running) -> None:
-    """Make the part of CDK's bootstrap stack that deployments use. `cdk bootstrap` takes 2 s more."""
-    bucket = f"cdk-{_QUALIFIER}-assets-{record.ACCOUNT}-{record.REGION}"
-    simulated.client(running, "s3").create_bucket(
-        Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": record.REGION}
-    )
-    simulated.client(running, "ssm").put_parameter(
-        Name=f"/cdk-bootstrap/{_QUALIFIER}/version", Value=_BOOTSTRAP_VERSION, Type="String"
-    )
+    """Bootstrap from a folder without an app, so the CDK synthesises nothing."""
+    _cdk(running, state.SCRATCH, "bootstrap", f"aws://{record.ACCOUNT}/{record.REGION}")
 
 
 def deploy(running: Running, sources: str) -> Running:

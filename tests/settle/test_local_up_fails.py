@@ -17,7 +17,7 @@ from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
 from tests.settle.conftest import Command, Starts, fake_cdk, raising
 
-REFUSED = CommandFailed(Exit.FAILED, "cdk deploy failed:", details="no such account")
+REFUSED = CommandFailed(Exit.FAILED, "cdk bootstrap failed:", details="no such account")
 
 
 def silent(text: str) -> None:
@@ -84,13 +84,12 @@ def test_a_failed_up_stops_what_it_started(
 def test_a_failed_up_shows_the_failing_commands_error(
     server: list[subprocess.Popen[bytes]], settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deployment, "bootstrap", lambda _: None)
-    monkeypatch.setattr(deployment, "deploy", raising(REFUSED))
+    monkeypatch.setattr(deployment, "bootstrap", raising(REFUSED))
 
     code, out, err = settle("local", "up")
 
     assert (code, out) == (Exit.FAILED, "")
-    assert err.splitlines()[-2:] == ["settle: cdk deploy failed:", "no such account"]
+    assert err.splitlines()[-2:] == ["settle: cdk bootstrap failed:", "no such account"]
 
 
 def test_a_failed_update_leaves_the_running_stage_unchanged(
@@ -101,7 +100,7 @@ def test_a_failed_update_leaves_the_running_stage_unchanged(
     monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(deployment, "deploy", raising(REFUSED))
 
-    with pytest.raises(CommandFailed, match="cdk deploy failed"):
+    with pytest.raises(CommandFailed, match="cdk bootstrap failed"):
         embedded_aws.up(silent)
 
     assert presence.running() == before
@@ -160,7 +159,7 @@ def test_a_deployment_that_ends_leaves_no_cdk_process(
         monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
 
     with pytest.raises(seen):
-        deployment.deploy(Running(1, 1, 2), "digest")
+        deployment.bootstrap(Running(1, 1, 2))
 
     until(lambda: has_ended(int(child.read_text())))
 
