@@ -69,7 +69,7 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 environment = $(INSTALL) "Environment of $3" .venv/bin/uv venv --quiet --clear --python $2 $1 && \
   $(INSTALL) "Python packages of $3" .venv/bin/uv pip install --python $1/bin/python --require-hashes $(4:%=-r %)
 
-# It pins what the tests pin otherwise.
+# cfn-lint and others need versions that differ from the tests'.
 .venv-templates/.ready: requirements-templates.txt | .venv/.ready
 	@$(call environment,.venv-templates,.venv/bin/python,the templates' checks,$<)
 	@touch $@
@@ -102,8 +102,7 @@ test test-end-to-end: WORKERS = $(or $(shell expr $(JOBS) \* 3 / 2 2>/dev/null),
 test: setup  ## the suite of each change
 	$(PYTEST) -m "not long" --ignore=tests/e2e
 
-test-all: setup .venv-localemu/.ready  ## what make test leaves out: slow, exhaustive, end to end
-	@$(MAKE) --no-print-directory --jobs=2 test-end-to-end test-exhaustive
+test-all: test-end-to-end test-exhaustive  ## what make test leaves out: slow, exhaustive, end to end; faster with --jobs=2
 
 test-end-to-end: setup
 	$(PYTEST) tests/e2e

@@ -35,7 +35,10 @@ FUNDS = "20000.00"
 PAY_SECONDS_MAX = 1_200
 """Bounds a hang. A thousand lines take some 3 minutes, and recovery of killed calls another 2."""
 
-OF_TIME = {error.__name__ for error in (DeadlineExceeded, KycCircuitOpen, KycUnavailable)}
+OF_TIME = {
+    *("States.Timeout", "Sandbox.Timedout", "Runtime.ExitError"),
+    *(error.__name__ for error in (DeadlineExceeded, KycCircuitOpen, KycUnavailable)),
+}
 """Errors of a payment on a machine that is too busy for the time limits."""
 
 Report = Callable[[str], None]
@@ -178,5 +181,5 @@ def have_ended_well(lines: list[dict[str, Any]]) -> bool:
 
 
 def _is_of_time(why: str | None) -> bool:
-    """AWS's own errors have a dot."""
-    return why in OF_TIME or "." in (why or "")
+    """Whether a time limit, or a function that could not be started, reversed the payment."""
+    return why in OF_TIME or (why or "").startswith("Lambda.")

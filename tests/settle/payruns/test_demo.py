@@ -11,7 +11,7 @@ def lines(*ends: tuple[str, str | None]) -> list[dict[str, Any]]:
     return [{"outcome": outcome, "why": why} for outcome, why in ends]
 
 
-@pytest.mark.parametrize("why", ["KycCircuitOpen", "KycUnavailable", "DeadlineExceeded", "States.Timeout"])
+@pytest.mark.parametrize("why", ["KycCircuitOpen", "DeadlineExceeded", "States.Timeout", "Lambda.Unknown"])
 def test_a_demo_ends_well_though_a_busy_machine_reverses_some(why: str) -> None:
     assert have_ended_well(lines(PAID, PAID))
     assert have_ended_well(lines(PAID, PAID, ("COMPENSATED", why)))
@@ -21,7 +21,7 @@ def test_a_demo_ends_well_though_a_busy_machine_reverses_some(why: str) -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        *(("COMPENSATED", why) for why in ("KycRejected", "CapExceeded", None)),
+        *(("COMPENSATED", why) for why in ("KycRejected", "CapExceeded", "States.Runtime", None)),
         *(
             ("LIMBO", "States.Timeout"),
             ("PROCESSING", None),

@@ -31,7 +31,10 @@ _LINKED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world"
 
 
 def bugs() -> list[dict[str, Any]]:
-    """Return the bugs. Each edits a file, and `also` others: `old` becomes `new`. `core`: the core alone."""
+    """Return the bugs. Each replaces `old` by `new` in `file`, and likewise in the files of `also`.
+
+    A bug with `core` is sought in the core's histories.
+    """
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return [bug for bug in found if all(map(is_there, Path(bug["file"]).parts))]
 
@@ -61,7 +64,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def _make_own(copy: Path, file: Path) -> None:
-    """Turn links to the folders of a file into folders of links, without one to the file."""
+    """Make real folders down to the file, with a link to each other thing in them."""
     for folder in reversed(file.parents):
         if (copy / folder).is_symlink():
             (copy / folder).unlink()
