@@ -25,10 +25,16 @@ def build(folder: Path, sources: Path = PROJECT) -> Path:
     _run("sdist", sources, folder)
     (archive,) = folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as source, tarfile.open(archive) as packed:
-        packed.extractall(source, filter="data")
+        unpack(packed, Path(source))
         _run("wheel", Path(source, archive.name.removesuffix(".tar.gz")), folder)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def unpack(packed: tarfile.TarFile, folder: Path) -> None:
+    """Unpack an archive by the filter `data`, which Python has from 3.11.4 on."""
+    packed.extraction_filter = getattr(tarfile, "data_filter", None)
+    packed.extractall(folder)  # noqa: S202 - our own archives
 
 
 def _run(kind: str, source: Path, folder: Path) -> None:

@@ -22,7 +22,7 @@ import urllib3
 
 from infra.preflight.guard import faults
 from settle.local.record import reached_at
-from tools.dist import build
+from tools.dist import build, unpack
 from tools.stranger import PROJECT, Stranger, ensure
 
 INTERFACE = "tests/released/0.1.0/interface.json"
@@ -52,7 +52,7 @@ def older(folder: Path) -> Path:
         print("         there is no earlier commit here: the older wheel has today's code", flush=True)
         archive = io.BytesIO(next(folder.glob("*.tar.gz")).read_bytes())
     with tarfile.open(fileobj=archive) as packed:
-        packed.extractall(source, filter="data")
+        unpack(packed, source)
     (project,) = (*source.glob("pyproject.toml"), *source.glob("settlement_saga-*/pyproject.toml"))
     if not tags:
         project.write_text(re.sub(r'^version = ".*"', 'version = "0.0.0"', project.read_text(), flags=re.M))
