@@ -27,25 +27,26 @@ class Finding(NamedTuple):
     meaning: str
 
 
-def of_cfn_lint(folder: Path, template: Path) -> Iterator[Finding]:
+def of_cfn_lint(folder: Path, templates: list[Path]) -> Iterator[Finding]:
     """Yield what cfn-lint finds."""
-    for found in _json(folder / "cfn-lint", "--format", "json", str(template)):
+    for found in _json(folder / "cfn-lint", "--format", "json", *templates):
         path = found["Location"]["Path"] or ["", "(template)"]
         yield Finding(found["Rule"]["Id"], _name(str(path[1])), found["Message"])
 
 
-def of_checkov(folder: Path, template: Path) -> Iterator[Finding]:
+def of_checkov(folder: Path, templates: list[Path]) -> Iterator[Finding]:
     """Yield what checkov finds, by the rules that it has on this machine: it asks no server."""
     options = ("--framework", "cloudformation", "--quiet", "--compact", "--output", "json")
-    for found in _json(folder / "checkov", *options, "--file", str(template))["results"]["failed_checks"]:
+    for found in _json(folder / "checkov", *options, "--file", *templates)["results"]["failed_checks"]:
         resource = found["resource"].rpartition(".")[2]
         yield Finding(found["check_id"], _name(resource), found["check_name"])
 
 
-def of_the_reference(folder: Path, template: Path) -> Iterator[Finding]:
+def of_the_reference(folder: Path, templates: list[Path]) -> Iterator[Finding]:
     """Yield the grants of unknown actions, and those on an ARN of actions that AWS scopes to none."""
-    for resource, action in _json(folder / "python", str(INERT_GRANTS), str(template)):
-        yield Finding("InertGrant", _name(resource), f"{action} is unknown, or is allowed on * alone")
+    for template in templates:
+        for resource, action in _json(folder / "python", INERT_GRANTS, template):
+            yield Finding("InertGrant", _name(resource), f"{action} is unknown, or is allowed on * alone")
 
 
 def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]:
@@ -63,7 +64,7 @@ def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]
 def main(folder: Path, templates: list[Path]) -> int:
     """Exit with 0 if each finding in the templates is explained, and each explanation needed."""
     checks = (of_cfn_lint, of_checkov, of_the_reference)
-    found = {one for template in templates for of in checks for one in of(folder, template)}
+    found = {one for of in checks for one in of(folder, templates)}
     wrong = list(unexplained(found, tomllib.loads(EXPLAINED.read_text())))
     print("\n".join(wrong) or f"{len(found)} findings in {len(templates)} templates, each explained")
     return 1 if wrong else 0

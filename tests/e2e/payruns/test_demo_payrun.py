@@ -11,7 +11,7 @@ from tests.e2e.embedded import embedded_aws
 
 pytestmark = pytest.mark.long
 
-LINES, SELLERS, KILLS = 200, 10, 2
+LINES, SELLERS, KILLS = 120, 10, 2
 Walked = tuple[dict[str, Any], bool]
 
 
