@@ -41,7 +41,7 @@ _CUT = """() => {
 """The elements that reach out of the window or of themselves; a drawing and a head of a table may."""
 
 _FAULTS = "() => axe.run({ resultTypes: ['violations'] })"
-"""Axe describes each element that passes too, unless told otherwise: a third of its time."""
+"""Otherwise axe describes what passes, for a third of its time."""
 
 _COMMANDS = ("chromium", "chromium-browser")
 

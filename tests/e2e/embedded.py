@@ -206,7 +206,7 @@ class Embedded:
         give_up_at = time.monotonic() + COMMAND_SECONDS_MAX
         while not holds():
             assert time.monotonic() < give_up_at, "waited for too long"
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     @contextmanager
     def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
