@@ -110,6 +110,10 @@ FINDS = {
 """Seeds tried first."""
 
 
+def test_each_recorded_seed_belongs_to_a_planted_bug() -> None:
+    assert FINDS.keys() <= PLANTED.keys()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_histories_find_each_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
