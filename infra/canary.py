@@ -21,7 +21,7 @@ Alarms on levels are left out.
 
 
 class Live(Construct):
-    """A machine's newest version, and the alias that shifts starts to it.
+    """A machine's newest version, and the alias that gradually directs new executions to it.
 
     Earlier versions stay: a deployment's alias or a person's rollback may need them. Callers take the alias's
     ARN from `Live`. So CloudFormation updates callers after the shift, and leaves them alone on a rollback.

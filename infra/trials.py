@@ -22,7 +22,7 @@ WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 
 class Decision(StrEnum):
-    """Decisions, named as in IAM's simulator."""
+    """Decisions, with the values of IAM's simulator."""
 
     ALLOWED = "allowed"
     NOT_GRANTED = "implicitDeny"

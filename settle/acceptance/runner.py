@@ -48,7 +48,7 @@ class Report:
 
 
 def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) -> Report:
-    """Run all checks, despite failures. Return the money, and prove the books. Ctrl-C still cleans up."""
+    """Run all checks, despite failures; give the money back, and prove the books. Ctrl-C still cleans up."""
     run = Run(stack)
     report = Report(run.id, stack.name, figures=run.figures)
     tell(f"run {run.id}: its accounts begin with acceptance-{run.id}-")

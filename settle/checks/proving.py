@@ -267,7 +267,7 @@ class _NoNow(datetime):
 
 
 class _NoToday(date):
-    """Replaces `date`."""
+    """Replaces `date` in a check's module: `today()` raises, as it reads a clock."""
 
     today = classmethod(_no_time)
 

@@ -24,7 +24,7 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
 def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dict[str, Any]]:
     """Return findings for a saga in a user's app. Raises CommandFailed.
 
-    `app` is its command or its synthesis.
+    `app` is the command that synthesises it, or the folder of its synthesis.
     """
     plan, session = constructs.module("preflight", "preflight.plan"), _session()
     with TemporaryDirectory() as folder:

@@ -11,7 +11,9 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Sweep until done. Return the amounts by minute. Safe to repeat. Raises CommandFailed.
+    """Move all that a merchant was paid into their balance. Return the amounts by minute.
+
+    Safe to repeat. Raises CommandFailed.
 
     Releases before minute `since` are left out.
     """

@@ -222,7 +222,7 @@ def _rows(file: str, stream: BinaryIO, rules: _Rules) -> Iterator[tuple[int, _Ro
 
 
 def _texts(head: bytes, stream: BinaryIO) -> _Texts:
-    """Yield lines in UTF-8, or in UTF-16 with its mark. Holds one chunk and one line."""
+    """Decode UTF-8, or UTF-16 with a byte order mark; yield numbered lines. Holds one chunk and one line."""
     encoding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
     ended = io.IncrementalNewlineDecoder(decoder, translate=True)

@@ -273,7 +273,7 @@ def test_rejection_and_report_use_the_same_minted_key(calls: Calls) -> None:
 
 
 @pytest.mark.usefixtures("optional_keys")
-def test_a_missing_key_is_counted_only_by_a_valid_hold(calls: Calls) -> None:
+def test_hold_funds_counts_a_missing_key_only_in_valid_requests(calls: Calls) -> None:
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):

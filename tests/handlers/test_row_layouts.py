@@ -90,7 +90,7 @@ def test_a_migration_makes_no_event(settled: Calls) -> None:
     assert counted(settled) == of_first(1)
 
 
-def test_a_late_migration_keeps_later_parts_and_is_idempotent(settled: Calls) -> None:
+def test_a_migration_planned_earlier_keeps_parts_reversed_since_then(settled: Calls) -> None:
     reverse(settled, 1)
     late = PARTS.write(settled.row(), Direction.FORWARD)
     reverse(settled, 2)

@@ -113,7 +113,7 @@ def test_an_order_probes_at_once_and_the_health_decides(
     assert (opener.ask(APPROVED) == APPROVED) is is_healthy
 
 
-def test_a_persons_probe_without_health_lets_the_next_payment_probe(shared: Shared) -> None:
+def test_a_probe_by_a_person_lets_the_next_payment_through(shared: Shared) -> None:
     shared.opened()
     environment = shared.environment()
     environment.ask(APPROVED)  # it knows the open circuit

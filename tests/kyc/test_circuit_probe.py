@@ -126,7 +126,7 @@ def test_a_dead_probe_is_replaced_only_after_its_lease(shared: Shared, prober: E
     assert shared.state == "CLOSED"
 
 
-def test_a_late_failure_counts_as_first_after_the_circuit_closed(shared: Shared) -> None:
+def test_a_failure_from_before_the_circuit_closed_counts_as_one(shared: Shared) -> None:
     late = shared.environment()
 
     def everything_else() -> None:

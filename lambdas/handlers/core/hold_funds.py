@@ -14,7 +14,7 @@ from settlement.core.telemetry import count, observed
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the canonical settlement with its hold. This call or an earlier call committed the hold.
 
-    An execution that became the owner by the queue, recovery or a verdict resumes the settlement.
+    The queue, recovery or a verdict may have made this execution the owner. It then resumes the settlement.
 
     - Raises AlreadyClaimed for another owner's key.
     - Raises InvalidRequest, IdempotencyConflict and the parties' refusals. These leave no trace in the table.

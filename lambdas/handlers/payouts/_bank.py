@@ -53,7 +53,10 @@ def _circuit() -> SharedCircuit:
 
 
 def _over_http(token: str) -> OverHttp:
-    """All currencies of the stage: a payout is followed even if the limits no longer name its currency."""
+    """Build the client of the bank's API.
+
+    It takes all currencies of the stage: a payout is followed even if the limits no longer name its currency.
+    """
     told = _payouts.config()["bank"]
     exchanger = Exchanger(told["url"], told["connect_timeout_seconds"], told["read_timeout_seconds"])
     declared = Declared(

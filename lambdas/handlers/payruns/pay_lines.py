@@ -73,7 +73,7 @@ def _worked(run: str, pace: _workers.Pace, context: Any, until_ms: int) -> bool:
 
 
 def _start(request: dict[str, Any], run: str) -> None:
-    """Claim, then start on Express. Recovery makes up for an execution that never starts or dies at once."""
+    """Claim, then start on Express. Recovery takes over if the execution does not start, or dies at once."""
     one = parse_request(request, _dependencies.config)
     execution = executions.queued(one.key, run)
     settlement, claimed = _claim.claim(one, execution)

@@ -154,7 +154,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Days of statements with balances. Days between them count if the balance stayed equal."""
+    """Return the days with known balances: those of statements, and those between two equal balances."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

@@ -174,7 +174,7 @@ class Spool:
         self._touch(rowid, line)
 
     def add_recorded(self, one: Recorded) -> None:
-        """Add a recorded line whose statement has balances. Call before a file's first line."""
+        """Add a line on record, of a statement with balances. Call it before `add_line` of any file."""
         rowid = self._insert_row(one.line, one.part, one.references, "", is_recorded=True)
         self._name(rowid, (*one.references, one.line.bank_reference))
 

@@ -11,7 +11,9 @@ ABOUT = "payout"
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """The event of one write: a move, a line or a case. None: a note, which leaves `sequence` as it is.
+    """Return the event of one write, or None for a note.
+
+    A move, a line or a case has an event. A note leaves `sequence` as it is.
 
     `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
     function makes.

@@ -78,7 +78,10 @@ def reconcile(
 def collect(
     all_rows: Iterable[Row], own: Spool, findings: Findings, watch: Watch, stage: Stage = UNKNOWN
 ) -> None:
-    """Spool all facts. Raises CutOff."""
+    """Read each row, and spool the facts that the sums and comparisons need.
+
+    Raises CutOff if the time is over, or if the scan met a row twice.
+    """
     currencies, row_keys, retention = stage.currencies, stage.row_keys, stage.retention
     readers = _READERS | {"ENTRIES": partial(_read_entry, retention=retention)}
     for row in watched(all_rows, READING, watch):

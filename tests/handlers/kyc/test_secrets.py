@@ -220,7 +220,7 @@ def test_the_current_and_the_previous_signing_secret_are_valid(
 
 
 @pytest.mark.parametrize(("milliseconds", "active"), [(-1, [SECRET, PREVIOUS]), (0, [SECRET])])
-def test_the_previous_signing_secret_is_refused_from_its_end_on(
+def test_the_previous_signing_secret_is_refused_once_it_has_expired(
     secrets: Secrets, milliseconds: int, active: list[str]
 ) -> None:
     secrets.content = {"current": SECRET, "previous": PREVIOUS, "previous_until": LATER}

@@ -39,7 +39,7 @@ def named(row: Row) -> bool:
 
 
 @pytest.mark.usefixtures("_wanted")
-def test_a_line_with_a_payouts_reference_is_listed_with_itself(calls: Calls, bank: MemoryS3) -> None:
+def test_a_line_with_a_payouts_reference_gets_its_own_row(calls: Calls, bank: MemoryS3) -> None:
     put(bank, OURS)
 
     assert read() == {"files": 1, "refused": 0, "lines": 2, "matched": 1, "faults": 0, "missing": 0}

@@ -51,17 +51,17 @@ LINES = (
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.status} {run.ended}")
-def test_each_state_of_a_run_is_sound(run: Any) -> None:
+def test_the_row_of_each_state_of_a_run_is_accepted(run: Any) -> None:
     payrun_rows.run(run.to_row())
 
 
 @pytest.mark.parametrize("row", DECISIONS, ids=lambda row: row["sk"][:8])
-def test_each_decision_is_sound(row: Row) -> None:
+def test_each_recorded_row_of_a_decision_is_accepted(row: Row) -> None:
     payrun_rows.decision(row)
 
 
 @pytest.mark.parametrize("row", LINES, ids=lambda row: row["sk"])
-def test_each_line_is_sound(row: Row) -> None:
+def test_each_recorded_row_of_a_line_is_accepted(row: Row) -> None:
     payrun_rows.line(row)
 
 

@@ -58,7 +58,7 @@ def test_a_runs_page_names_lines_that_are_repeated_on_purpose(runs: Runs, visito
     assert "lines 5" in shown[1]
 
 
-def test_a_large_runs_page_shows_lines_with_commands_first(
+def test_the_page_of_a_large_run_begins_with_undecided_lines(
     runs: Runs, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = runs.paid()

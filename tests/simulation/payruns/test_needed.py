@@ -19,7 +19,7 @@ def test_only_this_condition_refuses_its_call(atom: Atom, call: Call) -> None:
         assert call.changes()
 
 
-def test_every_condition_of_a_run_is_needed_or_idle() -> None:
+def test_each_condition_of_a_run_is_in_needed_or_idle() -> None:
     with weakened.demanded(MODULES) as demanded:
         for script in SCRIPTS:
             Life(script).live()

@@ -84,7 +84,7 @@ def test_only_an_unanswered_payout_is_looked_at_again(status: Status) -> None:
     assert len(functions.called) == 1 + len(functions.waited)
 
 
-def test_a_later_answer_ends_the_looks() -> None:
+def test_the_machine_stops_asking_after_a_later_answer() -> None:
     functions = Functions(["SENDING", "UNKNOWN", "ACCEPTED"])
 
     assert functions.run(KEY).data == {**KEY, "status": "ACCEPTED"}

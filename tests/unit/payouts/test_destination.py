@@ -99,7 +99,7 @@ def test_a_frozen_destination_is_frozen_for_ever(table: MemoryDynamoDb, store: S
     assert found(table).frozen_at == timestamp(NOW)
 
 
-def test_an_order_without_its_freeze_is_no_replay(table: MemoryDynamoDb, store: Store) -> None:
+def test_freezing_again_is_refused_if_the_first_froze_nothing(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
     _, order = destination.freeze("landlord", ADA, NOW)
     store.transact([order])

@@ -76,7 +76,7 @@ def test_a_malformed_proposal_is_refused(changed: dict[str, Any], told: str) -> 
         parse_proposal(body, RULES, CONFIG, ADA, NOW)
 
 
-def test_a_person_names_the_run_with_its_whole_digest() -> None:
+def test_a_decision_on_a_run_names_its_whole_digest() -> None:
     assert parse_shown(SHOWN) == (PROPOSAL.run, PROPOSAL.digest)
 
 
