@@ -1,4 +1,4 @@
-"""Starts of settlements by queue and HTTP, and cancellations by HTTP."""
+"""Settlements are started by queue and HTTP, and cancelled by HTTP."""
 
 from dataclasses import dataclass
 

@@ -59,8 +59,8 @@ _PER_SECOND = (4, 1_000)
 class PayRunSettings:
     """How fast runs are paid, and which need a second approval.
 
-    `lines_per_second`: of all runs together; one payer's account bears some 70. `over`: sums, as decimal text
-    by currency, above which a run needs two approvals; empty: none does. `lines_over`: so do more lines.
+    `lines_per_second`: of all runs together; one payer's account bears some 70. A run above one of the sums
+    `over`, as decimal text by currency, or with more lines than `lines_over`, needs two approvals.
     """
 
     lines_per_second: int = 40

@@ -1,4 +1,4 @@
-"""Reads of settlements by HTTP, for callers who may not pay."""
+"""The HTTP API to read settlements, for callers who may not pay."""
 
 from .core import Added, Core, Room
 from .grants import ACCOUNT, ENTRIES, SETTLEMENT, WAITING_SECONDS, Handler, allow

@@ -106,7 +106,7 @@ class Machine(sfn.StateMachine):
         self.allow(["lambda:InvokeFunction"], [f"{one.function_arn}{versions}" for one in called.values()])
 
     def _sample(self, name: str, settings: CoreSettings) -> None:
-        """Trace the stage's share of executions. A traced start is always traced."""
+        """Trace the stage's share of executions, and each execution that its caller traces."""
         xray.CfnSamplingRule(
             self,
             "Traces",

@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def nonce() -> str:
-    """Unpredictable to callers."""
+    """A random text, unpredictable to callers."""
     return f"{random.getrandbits(32):08x}"
 
 

@@ -126,12 +126,12 @@ def orders() -> dict[str, tuple[Take, str | None]]:
 
 
 def listing() -> tuple[Callable[[Any], Write | None], ...]:
-    """The functions that list a bank's line, of the rooms that the stage wants lines for."""
+    """The functions that list a bank's line, of the rooms in the stage's LINES_FOR."""
     return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
 
 
 def event_of(pk: str) -> MakeEvent | None:
-    """The function that makes the events of a row, of another room than the events'."""
+    """The function that makes the events of a row, if the row belongs to a room."""
     for room in ROOMS:
         for prefix, named in room.tells.items():
             if pk.startswith(prefix):

@@ -102,7 +102,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 
 
 def canary(run: Run) -> str:
-    """Check that each alias sends all starts to one version, equal to the deployed machine.
+    """Check that each alias directs all executions to one version, equal to the deployed machine.
 
     A rollback also restores the definition, so only the stack's status shows it.
     """

@@ -58,7 +58,7 @@ def queue(run: Run) -> str:
 
 
 def services(run: Run) -> str:
-    """Settle by the services' API and repeat the start. Then read the payment and its entries."""
+    """Start a settlement by the services' API, twice. Then read the settlement and its entries."""
     payer, payee = run.parties("services")
     request, door, began = run.request("services", payer, payee), run.stack.services, time.monotonic()
     key = request["key"]

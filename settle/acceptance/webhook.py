@@ -26,7 +26,7 @@ class Event:
 
     @property
     def body(self) -> bytes:
-        """As in docs/contracts/kyc.openapi.yaml."""
+        """The event's body, as in docs/contracts/kyc.openapi.yaml."""
         return json.dumps(
             {
                 "idempotency_key": f"{self.key}:verify",

@@ -16,7 +16,7 @@ _PREFIX = "Bank"
 
 
 class Behaviour(StrEnum):
-    """Times are by the bank's clock; "later" is after `pays_after_seconds`."""
+    """What becomes of a payout, by the bank's clock; "later" is after `pays_after_seconds`."""
 
     PAY = "pay"  # accepted, and paid later
     PAY_NOW = "pay-now"

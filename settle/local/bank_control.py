@@ -23,7 +23,10 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 
 @dataclass(frozen=True)
 class Settings:
-    """`tokens`: empty for any. `window_seconds`: how long the bank knows a key, from its first use."""
+    """The bank's settings. `tokens`: empty for any.
+
+    `window_seconds`: how long the bank knows a key, from its first use.
+    """
 
     behaviour: Behaviour = Behaviour.PAY
     tokens: tuple[str, ...] = field(default=(), repr=False)
@@ -36,7 +39,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Change:
-    """`opening`: balances in minor units, by currency. `advance_seconds`: of the bank's clock."""
+    """A change of the bank.
+
+    `opening`: balances in minor units, by currency. `advance_seconds`: of the bank's clock.
+    """
 
     settings: Settings
     opening: Mapping[str, int]

@@ -164,7 +164,7 @@ class Bank:
             self._changed.append(payment.reference)
 
     def events(self) -> list[tuple[str, str]]:
-        """Take the events to send: id and reference, twice if so set."""
+        """Take the events to send: id and reference, each twice if so set."""
         with self._lock:
             self._catch_up()
             found = [(self.next_event(), reference) for reference in self._changed]
@@ -179,7 +179,7 @@ class Bank:
     # The clock
 
     def _catch_up(self) -> datetime:
-        """Let everything happen that is due; return the bank's time."""
+        """Carry out all that is due; return the bank's time."""
         now = self._true_now() + self._advanced
         while self._due and self._due[0][0] <= now:
             at, _, happen = heapq.heappop(self._due)
@@ -239,7 +239,10 @@ class Bank:
             return self._book(line.currency, now, **content)
 
     def statement(self, wanted: Wanted) -> bytes:
-        """Raises ValueError for a day after today or before the last statement's, and an unknown number."""
+        """Write a statement.
+
+        Raises ValueError for a day after today or before the last statement's, and an unknown number.
+        """
         with self._lock:
             now, account = self._catch_up(), self._account(wanted.currency)
             if wanted.number is not None:

@@ -39,7 +39,10 @@ _NO_REFERENCE = "NOTPROVIDED"
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """`amount`: minor units, negative for a debit. `returns`: ISO code of a return's reason, else empty."""
+    """A booked line.
+
+    `amount`: minor units, negative for a debit. `returns`: ISO code of a return's reason, else empty.
+    """
 
     name: str
     day: date
@@ -51,9 +54,9 @@ class Line:
 
 @dataclass(kw_only=True)
 class Account:
-    """`prefix`: of names, unique to this run of the bank. `told`: number of lines that statements have.
+    """An account. `prefix`: of names, unique to this run of the bank.
 
-    `last_day`: of the last statement, at first of the account.
+    `told`: number of lines on statements. `last_day`: of the last statement, at first of the account.
     """
 
     currency: str
@@ -71,7 +74,7 @@ class Account:
         return self.opening + sum(line.amount for line in self.lines)
 
     def add(self, line: Line) -> None:
-        """Book a line, on the last day of a line or statement if its own is earlier."""
+        """Book a line. Its day is not before that of the last line or statement."""
         day = max(line.day, self.last_day, *(one.day for one in self.lines[-1:]))
         self.lines.append(replace(line, day=day))
 

@@ -36,8 +36,8 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
 def approve(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
     """Approve another person's proposal about what `digest` names. Safe to repeat, even after its effect.
 
-    The stage compares what was shown with the payout. Its `payout` is the payout afterwards; without it,
-    `not_yet` says why it waits for FollowPayouts' next run. Raises CommandFailed.
+    The stage compares the payout with what was shown. The answer's `payout` is the payout afterwards. Without
+    it, `not_yet` says why the verdict waits for FollowPayouts' next run. Raises CommandFailed.
     """
     return give(stack, "approve-payout", _checked(order))
 

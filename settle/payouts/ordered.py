@@ -66,7 +66,7 @@ def _of_payee(row: Row) -> dict[str, str]:
 
 
 def _of_case(stack: Stack, row: Row, payouts: dict[str, State]) -> dict[str, str]:
-    """Without the payout's row, the order has no amount. Raises MalformedRow."""
+    """Describe a decision. Without the payout's row, it has no amount. Raises MalformedRow."""
     told = payout_rows.case(row)
     verb = "propose" if told.approval is None else "approve"
     line = {"order": f"{verb}-payout-{told.verdict}", "case": str(told.number)}
@@ -96,4 +96,4 @@ def _payouts(stack: Stack, rows: Sequence[Row]) -> dict[str, State]:
 
 
 def _leave_out(row: Row, reason: str) -> None:
-    """`settle payout report` and the proof name such a row."""
+    """Do nothing: `settle payout report` and the proof name such a row."""

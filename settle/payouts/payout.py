@@ -30,7 +30,7 @@ def masked(iban: str) -> str:
 
 
 def state_of(stack: Stack, key: str) -> State:
-    """Raises CommandFailed for an unknown key, MalformedRow."""
+    """Read a payout. Raises CommandFailed for an unknown key, MalformedRow."""
     row = stack.store.read(keys.payout(key))
     if row is None:
         raise unknown(stack, key)

@@ -63,7 +63,7 @@ def listed(lines: Sequence[Mapping[str, Any]], fields: Sequence[str], nothing: s
 
 
 def _decided(decided: Mapping[str, str]) -> str:
-    """A decision; an answer of the stack has the verdict alone, without persons and reason."""
+    """Render a decision. The stack's answers have the verdict alone, without persons and reason."""
     to = f" to {decided['account']}" if "account" in decided else ""
     what = f"{decided['verdict']}{to}{_against(decided)}"
     if "by" not in decided:

@@ -25,12 +25,12 @@ def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _readable(found: Listed) -> dict[str, Any]:
-    """A case whose proposal alone is unreadable stays."""
+    """Drop unreadable lines, but no case with an unreadable proposal."""
     return {"lines": [one for one in found.lines if one["status"] is not None], "more": found.more}
 
 
 def payout(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Raises CommandFailed, MalformedRow."""
+    """A payout's page. Raises CommandFailed, MalformedRow."""
     return page_of(describe(stack, check_key(given["key"])))
 
 

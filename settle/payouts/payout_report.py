@@ -72,7 +72,7 @@ def _redacted(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _redacted_row(row: Row) -> Row:
-    """The sort key of a decision has a part of a digest, between the case and the verdict."""
+    """Redact a row. In a decision's sort key, hide the digest's part between case and verdict."""
     told = redacted(row, SHOWN)
     if keys.subject(row)[0] == "PAYOUT_CASE":
         number, *rest = row["sk"].split("#", 2)

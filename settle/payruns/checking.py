@@ -34,7 +34,7 @@ Same = tuple[str, str, str, str | None]
 
 @dataclass
 class Checked:
-    """`left`: the payer's balance after the run, as decimal text; None if it is unknown.
+    """A checked sheet. `left`: the payer's balance after the run, as decimal text, or None if unknown.
 
     `differs`: the new lines since the last run of this name, and the lines that are gone.
     """
@@ -94,7 +94,7 @@ def equal_lines(stack: Stack, run: RunFile, at: datetime) -> list[Problem]:
 
 
 def _equal(stack: Stack, run: RunFile, earlier: Sequence[tuple[OnRecord, RunFile]]) -> list[Problem]:
-    """Lines that equal another line, but those that the run repeats on purpose."""
+    """Name lines that equal another one, except those that the run repeats on purpose."""
     found = (*_repeated(run.lines), *_paid_before(stack, run, earlier))
     return [one for one in found if one.line not in run.header.repeats]
 
@@ -150,7 +150,7 @@ def _destination(header: Header, line: Line, rows: Sequence[Row | None], at: dat
 
 
 def _payer(stack: Stack, checked: Checked) -> None:
-    """Compare the payer's account with the sum, and say what would be left."""
+    """Compare the payer's account with the sum, and note the balance left."""
     header = checked.file.header
     state = stack.store.account(header.payer)
     if state is None:

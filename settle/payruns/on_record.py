@@ -29,7 +29,7 @@ _ABSENT = dict.fromkeys(
 
 @dataclass(frozen=True)
 class OnRecord:
-    """`approved_by`: the persons, without the proposer. Signatures are judged by the stage alone."""
+    """A run's rows. `approved_by`: the persons, without the proposer. Only the stage judges signatures."""
 
     proposal: Proposal
     state: Run
@@ -93,7 +93,7 @@ def every(stack: Stack, unreadable: dict[str, str]) -> list[OnRecord]:
 
 
 def may_be_of(stack: Stack, run: str, payer: str) -> bool:
-    """Whether an unreadable run may be one of this payer. Its proposal may be readable."""
+    """Whether an unreadable run may be this payer's. Its proposal may be readable, and name the payer."""
     try:
         row = stack.store.read(keys.payrun_proposed(run)) or {}
     except MalformedRow:

@@ -27,7 +27,7 @@ def code_of(told: Mapping[str, Any]) -> Exit:
 def checked(stack: Stack, found: Checked, as_json: bool, *, more: int, is_answer: bool) -> None:
     """Print the file's sums, and its faults on standard error.
 
-    `is_answer`: the JSON is the command's only one.
+    `is_answer`: the command prints no other JSON.
     """
     more += len(found.problems[PROBLEMS_MAX:])
     for problem in found.problems[:PROBLEMS_MAX]:

@@ -57,7 +57,7 @@ def _digest(rows: Iterable[Row]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """A set, or a value that only a row changed by hand has, such as bytes."""
+    """Render a set, or a value of a row changed by hand, such as bytes."""
     if isinstance(value, set):
         return sorted(one if isinstance(one, str) else repr(one) for one in value)
     return repr(value)

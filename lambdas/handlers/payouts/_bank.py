@@ -24,7 +24,7 @@ _own = threading.local()
 
 
 def bank() -> Bank:
-    """Raises StoreUnavailable if the token is unreadable: nothing was sent then."""
+    """The thread's bank. Raises StoreUnavailable if the token is unreadable: nothing was sent then."""
     if files := _payouts.config().get("files"):
         return bucket.over_files(files)
     token = _token()

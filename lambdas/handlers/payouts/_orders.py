@@ -93,13 +93,13 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _approved_before(order: Decision) -> Row | None:
-    """The same approval: after a lost answer, its case may be closed by now."""
+    """An equal approval on record. After a lost answer, the case may be closed by now."""
     row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
     return row if row and order.is_on(row) else None
 
 
 def _approve(state: State, order: Decision, caller: Caller) -> Row:
-    """A forged proposal would let one person decide alone. Raises MalformedRow."""
+    """Approve a verdict. Raises MalformedRow for a forged proposal: one person could decide alone by it."""
     store = _dependencies.store
     first = store.read(order.place)
     if first is not None and not row_keys.is_proven(first):
@@ -108,7 +108,7 @@ def _approve(state: State, order: Decision, caller: Caller) -> Row:
 
 
 def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
-    """Look at a payout now, and return it, or its state before a look that takes longer.
+    """Look at a payout now, and return it. If the look takes longer, return the state before.
 
     Raises InvalidRequest, PayoutNotFound.
     """
@@ -121,7 +121,7 @@ def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _look(key: str) -> dict[str, Any]:
-    """Raises StartUnavailable."""
+    """Call FollowPayouts. Raises StartUnavailable."""
     if "FOLLOW_PAYOUTS" not in os.environ:
         raise StartUnavailable("FollowPayouts: this function may not call it")
     return functions.call("FOLLOW_PAYOUTS", {"key": key})

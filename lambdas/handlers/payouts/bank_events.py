@@ -19,7 +19,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("hear")
 def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Strangers can call this function, so it sends and moves nothing: FollowPayouts asks the bank.
+    """Bring a payout's next look forward. Strangers can call this, so it sends and moves nothing.
 
     Signature and age are checked before the content is read.
     """
@@ -37,7 +37,7 @@ def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
 
 
 def _verify(headers: dict[str, str], body: bytes, now: datetime) -> None:
-    """Raises SignatureRefused; StoreUnavailable, after which the bank repeats the call."""
+    """Check the signature. Raises SignatureRefused, or StoreUnavailable: then the bank repeats the call."""
     try:
         secrets = shared_secrets.signing_secrets(
             now, _payouts.signing_secret(), metric="BankSecretUnreadable"

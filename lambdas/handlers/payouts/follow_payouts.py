@@ -28,7 +28,7 @@ SHOWN_MAX = 64
 
 @observed("follow")
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    """Look at the payout `key` and return it; without a key, at all that is due. Returns the counts.
+    """Look at the payout `key` and return it. Without a key, do all that is due, and return counts.
 
     A look raises InvalidRequest, PayoutNotFound, PayoutFenced, MalformedRow, StoreUnavailable, and
     AccountFrozen if it gives money back from suspense. A run isolates each failure.

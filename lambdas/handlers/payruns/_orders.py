@@ -28,7 +28,7 @@ Change = Callable[[Run, Proposal, Caller, datetime], Sequence[Write]]
 
 @cache
 def rules() -> Rules:
-    """Raises PayRunRefused where the room is off: TakeOrder runs there too."""
+    """The stage's rules. Raises PayRunRefused where the room is off: TakeOrder runs there too."""
     if "PAYRUNS" not in os.environ:
         raise PayRunRefused("run: this stage has none")
     return Rules(**json.loads(os.environ["PAYRUNS"]))
@@ -92,7 +92,7 @@ def _shown(body: object) -> tuple[str, str]:
 
 
 def _proposal(run: str) -> Proposal:
-    """Raises PayRunRefused, and MalformedRow for a proposal without a valid signature."""
+    """Read a proposal. Raises PayRunRefused, and MalformedRow without a valid signature."""
     row = _dependencies.store.read(keys.payrun_proposed(run))
     if row is None:
         raise PayRunRefused(f"run: nobody has proposed {run}")

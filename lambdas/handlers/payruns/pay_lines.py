@@ -30,7 +30,7 @@ SHOWN_MAX = 64
 
 @observed("payruns")
 def handler(event: Any, context: Any) -> dict[str, int]:
-    """Go on with each running run, in turn. A failing run is tried again, and does not delay the others."""
+    """Continue each running run, in turn. A failing run is tried again, and does not delay the others."""
     listed = _dependencies.store.listed(keys.PAYRUNS_RUNNING, up_to=keys.END_OF_TIME, limit=LISTED_MAX)
     runs = [keys.subject(one)[1] for one in listed]
     first = _dependencies.now().minute % max(len(runs), 1)  # each run is the first in its turn

@@ -40,7 +40,7 @@ def key_of(digest: str) -> str:
 
 
 class Proposed(NamedTuple):
-    """Lines to book, each with its account. `by` is an ARN."""
+    """A proposal: lines to book, each with its account. `by` is the proposer's ARN."""
 
     key: str
     lines: Mapping[str, str]
@@ -53,7 +53,7 @@ class Proposed(NamedTuple):
         return hashlib.sha256(_CANONICAL.encode(dict(self.lines)).encode()).hexdigest()
 
     def deposit(self, line: BankLine, approved_by: str) -> AccountOrder:
-        """A line's deposit. It is the same in all tries of all persons."""
+        """Build a line's deposit. A repeated booking, even by another person, builds the same deposit."""
         return AccountOrder(
             key=key_of(line.identity),
             order=OrderKind.DEPOSIT,
@@ -81,7 +81,7 @@ def parse_proposal(raw: object, caller: Caller) -> Proposed:
 
 
 def parse_booking(raw: object) -> tuple[str, str]:
-    """The proposal's key and shown digest. Raises InvalidRequest."""
+    """Return the proposal's key and the shown digest. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "digest"))
     if not (isinstance(content["digest"], str) and _IDENTITY.fullmatch(content["digest"])):
         raise InvalidRequest("digest: must be that of the proposal, a SHA-256")

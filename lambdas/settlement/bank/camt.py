@@ -75,7 +75,7 @@ _TRANSACTION = (
 
 
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
-    """Yield each statement after its lines.
+    """Yield lines, and each statement after its lines.
 
     `currencies` maps codes to decimals. Raises UnreadableStatement with line and element, maybe after lines
     of the bad file: book nothing before the end of the file.
@@ -85,7 +85,7 @@ def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | State
 
 @dataclass(slots=True)
 class _Node:
-    """A wanted element. With `scope`, the element's values are not the outer element's."""
+    """A node in the tree of wanted elements. With `scope`, inner values are not the outer element's."""
 
     name: str
     wanted: bool = False
@@ -102,7 +102,7 @@ class _Node:
         return node
 
     def qualify(self, namespace: str) -> None:
-        """Key the children by the full names that expat reports."""
+        """Rename the children to the full names that expat reports."""
         for child in self.children.values():
             child.qualify(namespace)
         self.children = {f"{namespace} {name}": child for name, child in self.children.items()}

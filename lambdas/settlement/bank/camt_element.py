@@ -39,7 +39,7 @@ class Element:
 
     @property
     def where(self) -> str:
-        """The path without Document and the message, numbered, as Stmt[1]/Ntry[17]."""
+        """The element's numbered path below the message, such as Stmt[1]/Ntry[17]."""
         if self.parent is None or self.parent.parent is None:
             return self.name
         own = self.name if self.name in _ONCE else f"{self.name}[{self.number}]"

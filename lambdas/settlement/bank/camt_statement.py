@@ -23,7 +23,7 @@ _NAMES = ("EndToEndId", "InstrId", "TxId", "PmtInfId")
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """A TxDtls. `amount` is None without an amount in the account's currency."""
+    """An entry, or one TxDtls. `amount` is None without an amount in the account's currency."""
 
     at: int
     amount: int | None

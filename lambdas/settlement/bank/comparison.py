@@ -37,9 +37,10 @@ class Sums(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`open`: orders whose line may come later, or be in an earlier statement.
+    """A comparison's result.
 
-    `unsummed`: currencies whose statements have no balances.
+    `open`: orders whose line may come later, or be in an earlier statement. `unsummed`: currencies whose
+    statements have no balances.
     """
 
     pairs: int
@@ -73,9 +74,9 @@ def judge(  # noqa: PLR0912
     findings: list[Finding],
     only: str | None = None,
 ) -> Verdict:
-    """Pair lines and orders, and explain the rest.
+    """Pair lines with orders, and explain the rest.
 
-    `findings` come from the spool's reading; `only` is the one currency to compare.
+    `findings`: those made while the spool was filled. `only`: the one currency to compare.
     """
     ordered = balances.in_order(one for one in statements if only in (None, one.currency))
     spans = balances.spans(ordered)
@@ -127,12 +128,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """The finding of a line without its order: an earlier line has that order."""
+    """Return the finding without its order, which an earlier line has."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Give lines of equal orders to the orders that need one."""
+    """Move lines from orders that need none to equal orders that need one."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)
@@ -152,7 +153,7 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """The largest set of orders whose sum is the rest; None if there is none.
+    """The largest set of orders whose sum is the unexplained rest; None if there is none.
 
     An order of the first days may be in the opening balance if it was booked a day after its line. So may an
     earlier order that a line names again. An order may also undo an earlier order.

@@ -30,7 +30,7 @@ class Taken(Exception):
 
 
 class Waiting(NamedTuple):
-    """A version of an object: the name may be put again before this version is read."""
+    """A file to read, as a version of an object: another version may get the same name meanwhile."""
 
     key: str
     version: str
@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
 
 
 def waiting() -> list[Waiting]:
-    """Files, oldest first."""
+    """Files to read, oldest first."""
     found = list[Waiting]()
     pages = _client.get_paginator("list_object_versions")
     for page in pages.paginate(Bucket=os.environ["STATEMENTS_BUCKET"], Prefix=INCOMING):

@@ -65,7 +65,7 @@ def match(one: Match) -> tuple[Write, Write]:
 
 
 def match_line(one: Match, on_failure: OnFailure) -> Write:
-    """Put the line's half alone: a payout's own row has the other half."""
+    """Put only the line's row of a match: a payout's own row replaces the second."""
     return put({**keys.bank_match(one.line), **_content(one)}, on_failure=on_failure)
 
 

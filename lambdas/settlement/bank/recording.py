@@ -50,7 +50,7 @@ class Recorder:
     def __init__(
         self, record: BankRecord, now: datetime, in_time: InTime, listing: Sequence[Listing] = ()
     ) -> None:
-        """Each function of `listing` may add a write to that of a line."""
+        """`listing`: functions that may each add a write to the transaction of a new line."""
         self._record, self._now, self._in_time, self._listing = record, timestamp(now), in_time, listing
         self._lines = self._matched = 0
 

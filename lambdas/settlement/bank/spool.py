@@ -111,7 +111,7 @@ _BILLION = 10**9
 
 
 class Spool:
-    """One comparison. Add all orders before the first line, and each statement after its lines."""
+    """The lines and orders of one comparison. Add all orders first, and each statement after its lines."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -269,9 +269,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order the line of an equal order that needs none. Return whether one did.
+        """Give an order a line from an equal order that needs none. Return whether this succeeded.
 
-        The line may pass through several equal orders. `keeps`: whether an order needs a line.
+        Several equal orders may pass lines on in a chain. `keeps`: whether an order needs a line.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -383,7 +383,7 @@ class Spool:
         return alone + sum(self._sum("orders", half, currency, until) for half in halves)
 
     def _sum(self, table: str, where: str, *values: str) -> int:
-        """A signed sum. SQLite's own integers would overflow."""
+        """Sum signed amounts in two halves: SQLite's integers could overflow."""
         signed = "CASE side WHEN 'in' THEN amount ELSE -amount END"
         ((high, low),) = self._database.execute(
             f"SELECT coalesce(sum({signed} / {_BILLION}), 0), coalesce(sum({signed} % {_BILLION}), 0)"  # noqa: S608

@@ -49,10 +49,10 @@ AGAINST = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """`digest`: of the payout as shown.
+    """A proposal or approval of a verdict.
 
-    `contradicts`: the person knowingly contradicts the bank, or its silence. `account`: the customer's other
-    account, which gets the money back.
+    `digest`: of the payout as shown. `contradicts`: the person knowingly contradicts the bank, or its
+    silence. `account`: the customer's other account, to get the money back.
     """
 
     key: str
@@ -65,13 +65,13 @@ class Decision:
 
     @property
     def place(self) -> Row:
-        """Key of its proposal."""
+        """Key of the decision's proposal."""
         return keys.payout_proposed(
             self.key, self.case, self.digest, self.verdict, self.account, contradicts=self.contradicts
         )
 
     def is_on(self, row: Mapping[str, Any]) -> bool:
-        """Whether a proposal or an approval is of this decision."""
+        """Whether a row proposes or approves this decision."""
         told = (row.get("verdict"), row.get("account"), "contradicts" in row)
         return told == (self.verdict, self.account, self.contradicts)
 
@@ -126,17 +126,17 @@ def verdicts(state: State) -> tuple[Verdict, ...]:
 
 
 def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: Found | NeverSeen | Unknown) -> bool:
-    """Whether money stays where it is while the bank is silent, unless both persons contradict it."""
+    """Whether the verdict NOT_PAID must wait: the bank is silent, and the decision does not contradict it."""
     return verdict is Verdict.NOT_PAID and isinstance(answer, Unknown) and "contradicts" not in decided
 
 
 def is_changed(verdict: Verdict, shown: Word | None, word: Word | None) -> bool:
-    """Whether the bank says something else than persons were shown, and does not confirm them."""
+    """Whether the bank's word is not the one `shown` to persons, and does not confirm their verdict."""
     return word is not shown and (verdict, word) != (Verdict.NOT_PAID, Word.NEVER_SEEN)
 
 
 def propose(state: State, order: Decision, caller: Caller, now: datetime) -> Write:
-    """Raises ResolutionRefused."""
+    """Put a proposal. Raises ResolutionRefused."""
     _ensure_fits(state, order)
     row = {
         **order.place,

@@ -112,7 +112,7 @@ def parse_destination(raw: object) -> dict[str, str]:
 
 
 def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
-    """Put the fields that `parse_destination` returned."""
+    """Put a destination with the fields that `parse_destination` returned."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         is_same = all(found.get(name) == given[name] for name in SHOWN)
@@ -132,7 +132,10 @@ def add(given: Mapping[str, str], caller: Caller, now: datetime) -> Write:
 def confirm(
     found: Destination, shown: Mapping[str, object], caller: Caller, rest: timedelta, now: datetime
 ) -> Write:
-    """`shown` has the fields SHOWN as the caller knows them. Raises DestinationRefused."""
+    """Confirm a destination. Raises DestinationRefused.
+
+    `shown` has the fields SHOWN as the caller knows them.
+    """
     if other := [name for name in SHOWN if shown[name] != getattr(found, name)]:
         raise DestinationRefused(f"{', '.join(other)}: not as on record for this destination")
     if person_of(found.added_by) == caller.person:

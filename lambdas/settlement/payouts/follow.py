@@ -65,9 +65,10 @@ _NOT_TAKEN = (*_NEVER_TAKEN, AccountFrozen)
 
 
 class Follower:
-    """Methods raise PayoutNotFound, and PayoutFenced after another caller's move: then call again.
+    """Follows payouts. Methods raise PayoutNotFound.
 
-    `accounts`: the stage's accounts at the bank, as statements name them. Only their lines are booked.
+    After another caller's move, they raise PayoutFenced: call again. `accounts`: the stage's accounts at the
+    bank, as statements name them. Only their lines are booked.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Follower:
                 return state
 
     def book(self, recorded: Recorded) -> State | None:
-        """Book a bank's line. None if the line names no payout. Raises LineRefused."""
+        """Book a bank's line. Return None if the line names no payout. Raises LineRefused."""
         names = sorted({name for one in recorded.references if (name := reference_in(one))})
         found = {key for one in names if (key := hints.key_of(self.store, one)) is not None}
         if not found:
@@ -142,7 +143,7 @@ class Follower:
         return state
 
     def _list_refusal(self, identity: str, booked_on: str, why: str) -> None:
-        """A refused line is looked at again each minute: it is written only if something has changed."""
+        """List why a line is refused. As the line is tried again each minute, write only a change."""
         row = self.store.read(keys.payout_line(identity))
         if row is None or not lines.is_refused(row, booked_on, why):
             self._commit((lines.refused(identity, booked_on, why),))
@@ -178,7 +179,7 @@ class Follower:
         return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 
     def _await_bank(self, state: State, decided: Mapping[str, str]) -> State:
-        """Wait for the bank's word; a bank that stays silent brings persons a new case."""
+        """Wait for the bank's word. Open a new case if the bank stays silent."""
         if not policy.is_silent(decided["approved_at"], self.now()):
             return state
         return self._note(state, moves.counted(state, self.now(), trouble=SILENT), "case")
@@ -186,7 +187,7 @@ class Follower:
     # Looks
 
     def _send(self, state: State) -> State:
-        """Send, unless the bank knows the payout: a table that was restored may have forgotten its send.
+        """Send a payout, unless the bank knows it: a restored table may have lost the record of a send.
 
         A payout that the bank knows is recorded as sent, even if its destination is frozen.
         """
@@ -229,10 +230,9 @@ class Follower:
                 return self._move(sending, Move.DOUBT, detail=answer.reason)
 
     def _barred(self, state: State, digest: str) -> str | None:
-        """Why this payout must not be sent.
+        """Return why this payout must not be sent, or None.
 
-        Its request has other bytes than were sent before, or its bank account is not the one that was
-        reserved.
+        The request must have the bytes that were sent before, and the bank account that was reserved.
         """
         payout = state.payout
         if state.sent_sha256 not in (None, digest):
@@ -252,7 +252,7 @@ class Follower:
         )
 
     def _unsent(self, state: State, why: str) -> State:
-        """Open a case of a payout that was never sent. Of another one, ask on."""
+        """Open a case if the payout was never sent. Otherwise keep asking the bank."""
         if not state.is_sent:
             return self._move(state, Move.STICK, trouble=why)
         return self._defer(state, said=None, said_at=None, detail=why)
@@ -315,7 +315,7 @@ class Follower:
                 return self._finish(paid, line)
 
     def _finish(self, state: State, line: BankLine) -> State:
-        """Make a line's second move: its first one has claimed the line, and a caller may die in between."""
+        """Make a line's second move. The first one has claimed the line; its caller may have died since."""
         if state.status is Status.PAID and line.identity == state.debit_line:
             return self._move(state, Move.CONFIRM)
         if state.status in (Status.PAID, Status.CONFIRMED) and line.identity == state.return_line:
@@ -364,7 +364,7 @@ class Follower:
         return after
 
     def _commit(self, changes: tuple[Write, ...]) -> bool:
-        """Return False after another caller's equal write."""
+        """Commit. Return False after another caller's equal writes."""
         try:
             self.store.transact(changes)
         except AlreadyApplied:

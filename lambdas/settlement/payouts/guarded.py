@@ -12,9 +12,9 @@ NOT_ADMITTED = "the circuit around the bank has not admitted this send"
 
 
 class Guarded:
-    """For one thread. `request` takes the lease of the payout's next `submit`.
+    """A bank behind its circuit, for one thread. `request` takes the lease of the payout's next `submit`.
 
-    A probe that is not sent after all is replaced after the circuit's `recovery_seconds`.
+    A probe that is not sent is replaced after the circuit's `recovery_seconds`.
     """
 
     def __init__(self, bank: Bank, circuit: SharedCircuit) -> None:
@@ -49,9 +49,9 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout that was sent as a health check. It may have failed, and may be the only one left.
+        """Admit a payout. One already sent counts as a health check, even if it failed before.
 
-        Raises NotAdmitted.
+        It may be the only one left. Raises NotAdmitted.
         """
         name = payment(state.key)
         lease = self._circuit.admit(HEALTH if state.is_sent else name)

@@ -1,4 +1,4 @@
-"""A bank's event brings the next look at its payout forward. It proves nothing, and moves no money."""
+"""Events of the bank bring the next look at a payout forward. They prove nothing, and move no money."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -24,7 +24,7 @@ def key_of(store: Store, reference: str) -> str | None:
 
 
 def state_of(store: Store, key: str) -> State:
-    """Raises PayoutNotFound, MalformedRow."""
+    """Read a payout. Raises PayoutNotFound, MalformedRow."""
     row = store.read(keys.payout(key))
     if row is None:
         raise PayoutNotFound(f"key: {key} has no payout")

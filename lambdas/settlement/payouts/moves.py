@@ -34,9 +34,9 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """The status after a move (`to`).
+    """What a move does: `to` is the status after it.
 
-    `money` maps each status that allows the move to its entry's debit and credit, if any.
+    `money` maps each status that allows the move to the entry's debit and credit, if any.
     """
 
     to: Status
@@ -87,8 +87,8 @@ def transfer(
 ) -> Transfer | None:
     """The money that `move` transfers, if any.
 
-    `account`: the customer's other account, which gets it. With `to_suspense`, a credit that the account does
-    not take goes to suspense. Raises PayoutFenced.
+    `account`: another account of the customer, to get the money. With `to_suspense`, a credit to the account
+    goes to suspense instead. Raises PayoutFenced.
     """
     moved = _legal(state, move).money[state.status]
     if moved is None:
@@ -129,18 +129,18 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
 
 
 def noted(state: State, now: datetime, **changed: Any) -> State:
-    """The state with a note. Callers may overwrite each other's notes."""
+    """Return the state with changed notes. Callers may overwrite each other's notes."""
     changed_state = replace(state, **changed)
     return changed_state if state.trouble is not None else _listed(changed_state, now, None)
 
 
 def counted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
-    """The state with a line, with a new case or without its case. It fences other callers, as a move does."""
+    """Return the state after a line, or after a case opens or ends. Like a move, it fences other callers."""
     return _listed(replace(state, sequence=state.sequence + 1, **changed), now, trouble)
 
 
 def brought_forward(state: State, now: datetime) -> State:
-    """Bring the next look forward. Many hints cause one look in `policy.HINTED`."""
+    """Look again within `policy.HINTED`. Many hints in that time cause one look."""
     soon = timestamp(now + policy.HINTED)
     return replace(state, listed_at=min(state.listed_at or soon, soon))
 

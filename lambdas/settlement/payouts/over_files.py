@@ -69,7 +69,7 @@ class Debtor:
 
 
 class OverFiles:
-    """`client` is of S3. The bank declares no window: each payout gets one file."""
+    """A bank that takes files, by S3's `client`. It declares no window: each payout gets one file."""
 
     def __init__(self, client: Any, bucket: str, name: str, debtor: Debtor) -> None:
         self.declared = Declared(name=name, window_seconds=0, refusals=pain_002.REFUSALS)

@@ -26,7 +26,10 @@ _TOLD = (*_TAKEN, Word.REFUSED, Word.RETURNED)
 
 
 class OverHttp:
-    """For one thread. `currencies` maps accepted codes to exponents. Raises ValueError for long timeouts."""
+    """A bank's client, for one thread. `currencies` maps accepted codes to exponents.
+
+    Raises ValueError for long timeouts.
+    """
 
     def __init__(
         self, exchanger: Exchanger, declared: Declared, currencies: Mapping[str, int], token: str

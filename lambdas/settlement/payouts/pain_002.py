@@ -59,7 +59,10 @@ class UnreadableReport(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """`codes`: the statuses, the most specific first. `reasons`: of all levels, in small letters."""
+    """A report's content.
+
+    `codes`: the statuses, the most specific first. `reasons`: of all levels, in small letters.
+    """
 
     created: datetime
     codes: tuple[str, ...]
@@ -90,7 +93,7 @@ def read(content: bytes, reference: str) -> Report:
 
 
 def heard(reports: Collection[Report]) -> Found | Unknown:
-    """The bank's word, by all its reports. A file without reports is accepted."""
+    """Derive the bank's word from all reports on a payout. Without reports, the payout is accepted."""
     for report in reports:
         if report.codes[0] not in {_REJECTED, *_SETTLED, *_ACCEPTED}:
             return Unknown(f"the bank reports {report.codes[0]}, which decides nothing")
@@ -105,7 +108,7 @@ def heard(reports: Collection[Report]) -> Found | Unknown:
 
 
 def _rejected(reports: Collection[Report], rejections: list[Report]) -> Found | Unknown:
-    """A single undeclared reason keeps the money where it is."""
+    """Return the refusal. A single undeclared reason keeps the money where it is."""
     last = max(report.created for report in rejections)
     if any(report.created > last for report in reports):
         return Unknown("the bank's reports contradict each other: rejected, and later accepted")
@@ -165,7 +168,7 @@ class _Reader:
         self._refuse("a report must have no DOCTYPE")
 
     def _prefix(self, _prefix: str | None, uri: str | None) -> None:
-        """Each name has its namespace: a long one multiplies."""
+        """Refuse a long namespace, which expat would repeat in each name."""
         if len(uri or "") > _NAMESPACE_MAX:
             self._refuse(f"a namespace must have at most {_NAMESPACE_MAX} characters")
 

@@ -92,7 +92,7 @@ class Payout:
         return reference_of(self.key)
 
     def name_of(self, side: Side) -> str:
-        """The name of its debit or its return, where an order's key stands beside a bank's line."""
+        """The name of the payout's debit or return, used as an order's key beside a bank's line."""
         return f"{keys.payout(self.key)['pk']}{'' if side is Side.OUT else RETURN}"
 
 

@@ -82,7 +82,7 @@ def _settling(state: State, now: datetime) -> Act:
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
-    """Whether the bank still knows the key of the first send, before persons are asked."""
+    """Whether to send again: the bank still knows the first send's key, before persons are asked."""
     known_until = _at(state.first_sent_at) + timedelta(seconds=bank.window_seconds)
     asked_until = _at(state.asked_from or state.first_sent_at) + ASKED_FOR
     return now <= min(known_until, asked_until) - WINDOW_MARGIN
@@ -107,7 +107,7 @@ def is_asked_out(state: State, now: datetime) -> bool:
 
 
 def next_look(state: State, now: datetime) -> datetime:
-    """The next look: after as long as the payout has waited, between bounds."""
+    """The time of the next look. The pause grows with the payout's age, between bounds."""
     if state.status is Status.SENDING:
         return _at(state.sent_at) + ANSWER_WITHIN
     if state.status is Status.RETURNED:

@@ -11,9 +11,10 @@ WINDOW_SECONDS_MAX = 400 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """`window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise.
+    """What a bank promises. Raises ValueError.
 
-    `refusals`: all reasons for which the bank never pays. Raises ValueError.
+    `window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise. `refusals`:
+    all reasons for which the bank never pays.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """`reason` is one of the declared refusals."""
+    """The bank refuses for a declared `reason`."""
 
     reason: str
 
@@ -52,7 +53,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Found:
-    """`word` is neither NEVER_SEEN nor UNKNOWN."""
+    """The bank's word, neither NEVER_SEEN nor UNKNOWN."""
 
     word: Word
     reason: str = ""
@@ -71,7 +72,7 @@ class Bank(Protocol):
     declared: Declared
 
     def request(self, state: State) -> bytes:
-        """The bytes to send: the same for ever. Raises NotSendable."""
+        """Build the bytes to send: the same for ever. Raises NotSendable."""
         ...
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:

@@ -33,7 +33,7 @@ def faults(store: Store) -> list[Row]:
 
 
 def turn(listed: list[Row], now: datetime) -> list[Row]:
-    """The part of a list that is this minute's: however long the list is, each of it gets its turn."""
+    """Return this minute's part of a list. Other minutes return the other parts."""
     if len(listed) <= TURN:
         return listed
     first = int(now.timestamp()) // MINUTE_SECONDS * TURN % len(listed)

@@ -1,4 +1,4 @@
-"""A payout as callers and people are told of it. No bank account is among it."""
+"""Descriptions of a payout for callers and people, without its bank account."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ _NEXT: Mapping[Status, tuple[Action, str]] = {
 
 
 def of_state(state: State, config: StageConfig) -> dict[str, Any]:
-    """Raises MalformedRow if the stage lacks the currency."""
+    """Describe a payout. Raises MalformedRow if the stage lacks the currency."""
     payout = state.payout
     exponent = exponent_of(f"PAYOUT#{state.key}", payout.currency, config)
     action, reason = _NEXT[state.status]

@@ -53,7 +53,7 @@ _DAY = len("2026-11-29")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Maximum of a payout, and of an account's UTC day, in minor units. Other currencies are not paid.
+    """The largest payout, and sum of an account's UTC day, in minor units. Other currencies are not paid.
 
     `rest_seconds`: from a destination's confirmation until it is payable.
     """
@@ -131,7 +131,7 @@ def move(
 
 
 def known(before: State, after: State) -> tuple[Write, ...]:
-    """Record a send of a payout that the bank knows. Nothing is sent: its destination may be frozen."""
+    """Record a send of a payout that the bank knows. As nothing is sent, the destination may be frozen."""
     return (_change(before, after, fenced(before, after, Move.SEND), _STALE),)
 
 
@@ -160,7 +160,7 @@ def note(before: State, after: State, what: str) -> tuple[Write, ...]:
 
 
 def fenced(before: State, after: State, step: str) -> OnFailure:
-    """A send is never a replay: both callers would send."""
+    """Explain a failed write. A send is never a replay: both callers would send."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found is None:
@@ -235,7 +235,7 @@ def _debit(payout: Payout) -> Write:
 
 
 def _credit(payout: Payout, account: str, *, is_return: bool) -> Write:
-    """A refused payout goes back even to a closed account, as a reversal does."""
+    """Credit an account. A refused payout goes back even to a closed account, as a reversal does."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         if refusal := account_refusal(PARTY, payout.currency, state):
@@ -254,7 +254,7 @@ def _credit(payout: Payout, account: str, *, is_return: bool) -> Write:
 
 
 def _use(payout: Payout) -> Write:
-    """Refuse a destination that is frozen by now: nothing else of it changes."""
+    """Name the payout on its destination, unless the destination is frozen by now."""
 
     def meaning(found: Row | None) -> SettlementError:
         if found is None:

@@ -13,7 +13,7 @@ ABOUT = "payrun"
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """The event of a change of a run's status. None: progress.
+    """The event of a run's new status; None for mere progress.
 
     Raises MalformedRow for an unreadable row, a deletion, or a change that no function makes.
     """
@@ -30,7 +30,7 @@ def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None
 
 
 def told(run: Run, config: StageConfig) -> dict[str, Any]:
-    """A run for events and answers. Raises MalformedRow."""
+    """Describe a run in events and answers. Raises MalformedRow."""
     sums: dict[str, dict[str, str]] = {}
     for name, amount in run.sums.items():
         outcome, _, currency = name.rpartition(" ")

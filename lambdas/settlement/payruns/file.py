@@ -38,12 +38,12 @@ class Kind(StrEnum):
 
 
 class DamagedFile(ValueError):
-    """Another file, or a malformed one."""
+    """A malformed file, or not the expected one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """`parent`: the earlier run whose lines are mended here.
+    """A file's header. `parent`: the earlier run, whose lines this file mends.
 
     `repeats`: numbers of lines that equal another one, of this file or of an earlier run, and are paid all
     the same.
@@ -59,7 +59,7 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """`payee`: the payee's account, or the destination of a payout. `amount` is decimal text."""
+    """A line to pay. `payee` is an account, or a payout's destination. `amount` is decimal text."""
 
     number: int
     payee: str
@@ -189,7 +189,7 @@ def request_of(run: str, header: Header, line: Line) -> dict[str, Any]:
 
 
 def problem_of(run: str, header: Header, line: Line, config: StageConfig) -> str | None:
-    """The stage's refusal of the line's request, without a look at the accounts; None if it takes it."""
+    """Why the stage refuses a line's request, before any look at accounts; None if it does not."""
     request = request_of(run, header, line)
     try:
         if header.kind is Kind.PAYOUTS:

@@ -30,7 +30,7 @@ _TOGETHER = batch.BATCH_MAX // 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """The payment's or payout's `status`; without one, REFUSED or NOT BEGUN. `why` explains a failure."""
+    """A line: its payment's or payout's `status`, or REFUSED or NOT BEGUN. `why` explains failures."""
 
     line: Line
     status: str
@@ -86,7 +86,7 @@ def _outcome(
 
 
 def _told(row: Row, config: StageConfig, request: dict[str, Any], kind: Kind) -> tuple[str, str] | None:
-    """Status and failure of a line's payment; None if the key has another content. Raises MalformedRow."""
+    """Status and failure of a line's payment; None if its key has another request. Raises MalformedRow."""
     try:
         if kind is Kind.PAYOUTS:
             payout = State.from_row(row)

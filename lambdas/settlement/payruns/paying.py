@@ -1,7 +1,7 @@
-"""Pays a run's lines: begin a part, start its lines, record that they are started, count the ended ones.
+"""Pays a run's lines: begin a part, start its lines, record this, count the lines that ended.
 
-The next call starts the lines of a dead call again: a key has one start. Several calls at the same time do
-work twice, and nothing more.
+After a call dies, the next one starts its lines again: a key starts once. Calls at the same time do work
+twice, and nothing more.
 """
 
 from collections import Counter
@@ -38,11 +38,11 @@ OUTLIVED = timedelta(minutes=5)
 
 
 class NotProven(Exception):
-    """The run was not approved as it is, or its file is another one."""
+    """The run has no signed proposal with enough approvals, or its file is another one."""
 
 
 class Payer:
-    """`read_file` takes a digest. `in_time`: whether there is time for another batch."""
+    """Pays runs. `read_file` takes a digest. `in_time`: whether there is time for another batch."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -61,7 +61,7 @@ class Payer:
         self.is_proven, self.in_time = is_proven, in_time
 
     def work(self, name: str) -> Run:
-        """Go on with a run, and return its new state.
+        """Continue a run, and return its new state.
 
         Raises NotProven, MalformedRow, StoreUnavailable, and the failure of a start.
         """
@@ -123,7 +123,7 @@ class Payer:
                 raise failure
 
     def _failure(self, state: Run, header: Header, line: Line) -> Exception | None:
-        """Start a line, or record its refusal. Returns why a later call has to start it again, if so."""
+        """Start a line, or record its refusal. Return an error if a later call must start it again."""
         try:
             self.start(file.request_of(state.run, header, line), header, line, state.run)
         except Refusal as refusal:
@@ -139,7 +139,7 @@ class Payer:
         return None
 
     def _is_of_settings(self, refusal: Refusal, header: Header, state: Run) -> bool:
-        """Whether changed settings refuse a payment, which a slower call with the old ones may still claim.
+        """Whether changed settings refuse a payment. A slower call with the old ones may still claim it.
 
         Such a run waits. After a cancellation and a pause that no call outlives, the refusal counts.
         """
@@ -148,7 +148,7 @@ class Payer:
         return state.cut is None or str(state.changed_at) > timestamp(self.now() - OUTLIVED)
 
     def _count(self, state: Run, found: RunFile) -> Run:
-        """Count the next lines that have ended; a line that has not ended stops the count."""
+        """Count lines in order, up to the first that has not ended."""
         waiting = found.lines[state.ended : state.started]
         told = outcomes.of_lines(self.store, self.config, state.run, found.header, waiting)
         ended = list(takewhile(lambda one: one.is_final and self.in_time(), told))
@@ -162,7 +162,7 @@ class Payer:
         return state
 
     def _commit(self, write: Write) -> None:
-        """Another call may have been there before: then the run is read again."""
+        """Commit, unless another call was first: callers then read the run again."""
         try:
             self.store.transact([write])
         except (AlreadyApplied, PayRunRefused):

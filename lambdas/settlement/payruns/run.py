@@ -83,7 +83,7 @@ def _wrong(one: Proposal) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How far a run is. Each count is of the first lines of its file.
+    """A run's progress. Each count is of the first lines of its file.
 
     - `begun`: they are paid, or will be. `started`: each has its payment, or its refusal. `ended`: each has
       its outcome.
@@ -173,7 +173,7 @@ def approvers(proposal: Proposal, rows: Iterable[Row]) -> set[str]:
 
 
 def differs(proposal: Proposal, found: RunFile, config: StageConfig) -> str | None:
-    """Name the facts in which a proposal and its file differ. None: they agree. Raises DamagedFile."""
+    """Name the facts in which a proposal and its file differ, if any. Raises DamagedFile."""
     header = found.header
     in_file = {
         "name": header.name,

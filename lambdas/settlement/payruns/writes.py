@@ -55,7 +55,7 @@ def approve(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Wri
 
 
 def resume(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
-    """Run an approved run, or resume a paused one. Raises PayRunRefused."""
+    """Start an approved run, or resume a paused one. Raises PayRunRefused."""
     if run.status not in (Status.APPROVED, Status.PAUSED):
         raise PayRunRefused(f"run: it is {run.status}")
     after = _changed(run, now, status=Status.RUNNING)
@@ -63,7 +63,7 @@ def resume(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Writ
 
 
 def pause(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
-    """Begin no more lines. Raises PayRunRefused."""
+    """Let no more lines begin. Raises PayRunRefused."""
     if run.status is not Status.RUNNING or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
     after = _changed(run, now, status=Status.PAUSED)
@@ -71,7 +71,7 @@ def pause(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write
 
 
 def cancel(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
-    """Begin no more lines, for ever. Lines that have begun end. Raises PayRunRefused."""
+    """Let no more lines begin, for ever. Begun lines continue. Raises PayRunRefused."""
     if run.status in (Status.FINISHED, Status.CANCELLED) or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
     status = Status.RUNNING if run.begun else Status.CANCELLED
@@ -80,7 +80,7 @@ def cancel(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Writ
 
 
 def _ordered(order: str, after: Run, one: Proposal, caller: Caller) -> Write:
-    """Record who has moved the run."""
+    """Record who gave an order on the run."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         if (found.get("order"), found.get("by")) == (order, caller.by):
@@ -124,7 +124,7 @@ def refused(run: str, number: int, error: str, message: str, now: datetime) -> W
 
 
 def taken(run: str, number: int, now: datetime) -> Write:
-    """Record that a line is paid, in the transaction that reserves it: a refused line stays refused."""
+    """Record a paid line, in the transaction that reserves its payout. A refused line stays refused."""
 
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         return PayRunRefused(f"line: it was refused: {found.get('why')}")

@@ -206,7 +206,7 @@ class BalanceFacts(NamedTuple):
 
 
 class PayoutFacts(NamedTuple):
-    """`paid_to` is the digest of destination and bank account. `decided` has the digest of a decision."""
+    """A payout's row. `paid_to` is the digest of destination and bank account, `decided` a decision's."""
 
     key: str
     status: str
@@ -265,7 +265,7 @@ class PayoutReferenceFacts(NamedTuple):
 
 
 class PayoutMatchFacts(NamedTuple):
-    """The match of a bank's line and a payout, from the line's row. `name`: its debit's or its return's."""
+    """The match of a bank's line and a payout, from the line's row. `name`: the debit's or the return's."""
 
     key: str
     name: str
@@ -285,7 +285,7 @@ class ReservedFacts(NamedTuple):
 
 
 class DestinationFacts(NamedTuple):
-    """`added_by` and `frozen_by` are persons' digests, `paid_to` is the bank account's."""
+    """A destination. `added_by`, `frozen_by` (persons) and `paid_to` (a bank account) are digests."""
 
     name: str
     account: str

@@ -88,7 +88,7 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Wait up to five seconds. No payment waits for a scan."""
+    """Pause a scan for up to five seconds. Payments go first."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 
@@ -123,7 +123,7 @@ def _exactly(body: str) -> Page:
 
 
 def _plain(members: list[tuple[str, Any]]) -> Any:
-    """An object's only member names its type."""
+    """Unwrap a value: an object's only member names its type."""
     if len(members) == 1:
         ((kind, value),) = members
         if kind in ("S", "M", "BOOL"):

@@ -30,7 +30,7 @@ _Facts = TypeVar("_Facts")
 
 
 def look(store: WatchedStore, difference: Difference) -> Look:
-    """Raises ValueError for an unreadable row, which the scan has reported."""
+    """Look again. Raises ValueError for an unreadable row, which the scan has reported."""
     (scanned,) = difference.scanned
     return _LOOKS[type(scanned)](store, scanned)
 
@@ -71,7 +71,7 @@ def _moved(row: Row) -> PayoutEntryFacts:
 
 
 def _destination(store: WatchedStore, scanned: Destination) -> Look:
-    """A payout puts its row and names itself as the last one, in one transaction; so does a freeze."""
+    """Look at a destination. Each payout or freeze also changes the destination's row, in one transaction."""
     for number in range(LOOKS_MAX):
         _pause(number)
         before = store.read(keys.destination(scanned.name))
@@ -103,9 +103,9 @@ def _read_destination(store: WatchedStore, row: Row | None, scanned: Destination
 
 
 def _line(store: WatchedStore, scanned: Line) -> Look:
-    """A line is put with its place on the list, and booked before it is taken off the list.
+    """Look at a line. One transaction puts and lists it. It leaves the list only after it is booked.
 
-    An unlisted line may have such a reference by chance, from before the stage had payouts.
+    An unlisted line may name a payout by chance, from before the stage had payouts.
     """
     listed = _sound(payout_rows.listed_line, store.read(keys.payout_line(scanned.name)))
     match = _sound(rows.match, store.read(keys.bank_match(scanned.name)))
@@ -118,7 +118,7 @@ def _line(store: WatchedStore, scanned: Line) -> Look:
 
 
 def _day(store: WatchedStore, scanned: Day) -> Look:
-    """The count only grows, so an unchanged one means that nothing was reserved meanwhile."""
+    """Look at a day's count. It only grows: an unchanged one means that nothing was reserved."""
     key = keys.payout_day(scanned.account, scanned.day)
     for number in range(LOOKS_MAX):
         _pause(number)

@@ -1,4 +1,4 @@
-"""A payout's row: no second look can resolve contradictions within the row."""
+"""Contradictions within a payout's row. A second look cannot resolve them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -140,7 +140,7 @@ def _case_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
 
 
 def _listing_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
-    """A payout that is listed nowhere, or elsewhere, is never looked at again."""
+    """Check the index keys. A payout in the wrong place is never looked at again."""
     place, found = _place(row, facts), row.get("gsi1pk")
     if found != place or (place is None) != ("gsi1sk" not in row):
         yield f"is listed in {found}, but should be in {place}"

@@ -50,14 +50,14 @@ _MAY_HAVE, _YES = ("account", "contradicts"), "yes"
 
 
 def check_sides(step: str, debit: str, credit: str, side: str, currency: str) -> None:
-    """Require the sides of a payout's entry, which is the customer's if the customer is a side."""
+    """Check an entry's accounts. The entry must be the customer's if the customer is a side."""
     moved = _kind(debit, currency), _kind(credit, currency)
     if moved not in MOVED[step] or side != ("debit" if moved[0] == _ACCOUNT else "credit"):
         raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
 
 
 def entry(row: Row, told: EntryFacts) -> PayoutEntryFacts:
-    """All of a payout's entry that `told` has a part of."""
+    """Return all facts of a payout's entry; `told` has only some."""
     if (told.step == RESERVE) != ("paid_to" in row):
         raise MalformedRow("only a reservation names the bank account, as paid_to")
     paid_to = _sha256(row, "paid_to") if told.step == RESERVE else None
@@ -133,7 +133,7 @@ def reserved(moved: PayoutEntryFacts) -> ReservedFacts | None:
 
 
 def case(row: Row) -> PayoutCaseFacts:
-    """A verdict: proposed by one person, or approved by another."""
+    """Parse a verdict, proposed or approved."""
     key, (digest, verdict, reason, by, posted_at) = keys.subject(row)[1], _CASE(row)
     number = int(row["sk"][:_CASE_DIGITS]) if _CASE_KEY.match(row["sk"]) else 0
     is_approved = row["sk"] == keys.payout_approved(key, number, digest)["sk"]
@@ -211,7 +211,7 @@ def listed_line(row: Row) -> PayoutLineFacts:
 
 
 def bank_line(row: Row) -> BankLineFacts | None:
-    """A bank's line that a payout may have; None for any other."""
+    """Parse a bank's line that names payouts; None for others."""
     names = values.optional(row, "references", set) or set()
     if not all(isinstance(one, str) for one in names):
         raise MalformedRow("references is no set of texts")

@@ -35,9 +35,9 @@ NO_ROW = "has entries, decisions, lines or a reference, but no sound row"
 
 
 def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
-    """The entries that a payout's row tells.
+    """The entries that a payout's row implies.
 
-    A payout comes back from `external`, and to `suspense` if the account did not take it.
+    Returned money comes from `external`, and goes to `suspense` if the account did not take it.
     """
     account, of = row.account, (row.amount, row.currency, row.request_hash)
     transit, external, suspense = (
@@ -88,7 +88,7 @@ def _told(entry: PayoutEntryFacts) -> str:
 
 
 def _undecided(row: PayoutFacts, cases: Collection[PayoutCaseFacts]) -> Iterator[str]:
-    """Each decision has a proposal and an approval on record, and each of both a case."""
+    """Find decisions without a proposal, an approval or a case on record."""
     approved = {one.approval: one for one in cases if one.approval}
     proposed = {one.proposal for one in cases if not one.approval}
     verdicts = {one.verdict for one in approved.values()}
@@ -147,7 +147,7 @@ def destination_differences(
 def _wrongly_paid(
     row: DestinationFacts, confirmed: ConfirmedFacts | None, payout: PaidToFacts
 ) -> Iterator[str]:
-    """Only the time of the freeze may be of another clock than the payout's."""
+    """Find what forbids a payout. Only the freeze's time may be of another clock."""
     if payout.account != row.account:
         yield "another account pays it"
     if payout.paid_to != row.paid_to:
@@ -169,7 +169,7 @@ def day_differs(day: str, change: int) -> list[str]:
 def line_differences(
     line: BankLineFacts | None, listed: PayoutLineFacts | None, match: LineMatchFacts | None
 ) -> list[str]:
-    """`line` is None unless it has the reference of a payout."""
+    """Compare a line's rows. `line` is None unless it names a payout."""
     found = []
     if listed and (line is None or line.booked != listed.booked):
         found.append("is listed for the payouts, but no such line names one")

@@ -10,7 +10,7 @@ from settlement.proof.spool import Source
 
 
 def differing(sources: Sequence[Source]) -> Iterator[tuple[list[str], Difference]]:
-    """Yield what differs, and about which row. Raises CutOff."""
+    """Yield the faults of each differing row. Raises CutOff."""
     for payout in payout_spool.payouts(sources):
         if told := of_payout(payout):
             yield told, Difference(keys.payout(payout.name), scanned=(payout,))

@@ -49,7 +49,7 @@ def run(row: Row) -> None:
 
 
 def decision(row: Row) -> None:
-    """A proposal, one person's approval, or an order."""
+    """Check a proposal, an approval or an order."""
     name = _name(row)
     digest, by, posted_at = _DECISION(row)
     if not (_DIGEST.fullmatch(digest) and digest.startswith(name) and by and values.is_instant(posted_at)):
@@ -70,7 +70,7 @@ def decision(row: Row) -> None:
 
 
 def line(row: Row) -> None:
-    """A line of a run that was refused, or whose payout was reserved."""
+    """Check a line that was refused, or whose payout was reserved."""
     _name(row)
     if not _NUMBER.fullmatch(row["sk"]):
         raise MalformedRow(_WRONG_KEY)

@@ -260,7 +260,7 @@ def _reads(kind: Callable[[Row], Facts]) -> Read:
 
 
 def _checks(check: Callable[[Row], None]) -> Read:
-    """A reader of rows without money, of which nothing is compared with other rows."""
+    """Build a reader of rows without money, which are not compared with other rows."""
 
     def read(row: Row, findings: Findings, own: Spool) -> None:
         check(row)
@@ -334,7 +334,7 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Record the second look's verdict. Raises CutOff."""
+    """Take a second look, and record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

@@ -189,7 +189,7 @@ def order(row: Row) -> OrderFacts:
 
 
 def match(row: Row) -> MatchFacts:
-    """The match of a line and an order, which has two rows, or a payout, which has the line's alone."""
+    """Parse a match. One with an order has two rows, one with a payout only the line's."""
     account, order, line, currency, side, posted_at = _MATCH(row)
     places, key = {"line": keys.bank_match(line)}, order
     if order.startswith(payout_rows.OF_PAYOUT):
@@ -234,7 +234,7 @@ def bank_line(row: Row) -> str:
 
 
 def bank_file(row: Row) -> str | None:
-    """The currency of a statement's row. None: the row is a file's."""
+    """Check a row of a file or statement. Return a statement's currency, or None."""
     if not _DIGEST.fullmatch(keys.subject(row)[1]):
         raise MalformedRow("its key is no SHA-256")
     if not values.is_instant(posted_at := values.text(row, "posted_at")):

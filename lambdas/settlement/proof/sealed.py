@@ -215,7 +215,7 @@ def _judge_objects(spool: SealedSpool, newest: Seal, findings: SealedFindings) -
 
 
 def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> bool:
-    """Return whether the journal lacks a row that is old enough."""
+    """Judge a row. Return whether the journal lacks it, although it is old enough."""
     name = f"{told[0].pk} {told[0].sk}"
     row = next((one for one in told if one.event == "ROW"), None)
     journal = [one for one in told if one.event not in _BY_THE_TABLE]

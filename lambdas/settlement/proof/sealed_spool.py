@@ -44,7 +44,7 @@ class Told(NamedTuple):
 
 
 class Named(NamedTuple):
-    """An object. `seal` is the seal that lists it. None: the object was found."""
+    """A journal's object: listed by `seal`, or found itself if `seal` is None."""
 
     name: str
     seal: str | None

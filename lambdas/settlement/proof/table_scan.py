@@ -127,7 +127,7 @@ def look(store: Store, difference: Difference, began: datetime, watch: Watch = u
 
 
 def rendered(findings: Findings, currencies: Mapping[str, int], *, signatures: bool) -> dict[str, Any]:
-    """`currencies` maps codes to exponents. `signatures`: whether signatures were judged."""
+    """Describe findings. `currencies` maps codes to exponents. `signatures`: whether these were judged."""
 
     def render(amount: int, currency: str) -> str:
         if currency not in currencies:

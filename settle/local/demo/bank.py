@@ -209,7 +209,7 @@ def _send(one: Walk) -> None:
 
 
 def _give_back(one: Walk, operator: Stack, approver: Stack) -> None:
-    """The account is closed: two persons give the money to the customer's new one."""
+    """Give a closed account's money to the customer's new one, by two persons."""
     state = one.state(TO_CLOSED)
     decided = {
         "key": state.key,

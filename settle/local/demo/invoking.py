@@ -18,7 +18,7 @@ def name_of(stack: Stack, function: str) -> str:
 
 
 def invoke(stack: Stack, function: str) -> None:
-    """Raises CommandFailed if the function fails."""
+    """Invoke a function. Raises CommandFailed if it fails."""
     answer = stack.client("lambda").invoke(FunctionName=name_of(stack, function), Payload=b"{}")
     if "FunctionError" in answer:
         told = json.loads(answer["Payload"].read())

@@ -46,7 +46,7 @@ Report = Callable[[str], None]
 
 @dataclass
 class Walk:
-    """`kills` processes of PayLines are to be killed; `killed` have been."""
+    """A run of the demo. PayLines is killed `kills` times, `killed` so far."""
 
     stack: Stack
     report: Report
@@ -62,7 +62,7 @@ class Walk:
 
     @property
     def sheet(self) -> str:
-        """The spreadsheet, as its export would be."""
+        """The lines, as a spreadsheet exports them."""
         path = Path(tempfile.mkdtemp()) / "sellers.csv"
         with path.open("w", newline="") as written:
             rows = csv.writer(written)
