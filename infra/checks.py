@@ -89,7 +89,7 @@ class _Declared:
 
 
 def room(checks: Sequence[Check]) -> Room:
-    """Return the room of these checks. Raises ValueError for a faulty file or an ambiguous name."""
+    """Read the checks' files; return the room to deploy them. Raises ValueError for a faulty file or name."""
     declared = [_declared(check) for check in checks]
     names = [one.name for one in declared]
     if twice := sorted({name for name in names if names.count(name) > 1}):

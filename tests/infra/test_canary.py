@@ -24,7 +24,7 @@ def test_during_a_shift_the_earlier_code_may_still_start_standard(door: str) -> 
     assert sorted(starts) == ["${SettlementExpress}", "${SettlementStandard}"]
 
 
-def test_starting_functions_use_the_alias_and_are_updated_afterwards() -> None:
+def test_functions_start_the_settlement_machines_by_their_live_alias() -> None:
     for function in STARTING:
         known = resources()[function]["Properties"]["Environment"]["Variables"]
         assert known["EXPRESS_MACHINE"] == "${SettlementExpressLiveAlias.Arn}"

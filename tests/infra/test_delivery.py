@@ -138,7 +138,7 @@ def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
     assert (tries["ManagedPolicyArns"], "ManagedPolicyArns" in deployer) == (POLICIES, False)
 
 
-def test_the_delivery_roles_only_finding_is_its_prefix_wildcard(tmp_path: Path) -> None:
+def test_the_only_cdk_nag_finding_of_delivery_is_a_wildcard(tmp_path: Path) -> None:
     root = app(str(tmp_path))
     Delivery(root, "prod", REPOSITORY)
     cdk.Validations.of(root).add_plugins(AwsSolutionsChecks(root))

@@ -82,7 +82,7 @@ def test_a_printed_command_parses_again_whatever_the_account(verb: str, account:
 
 @CHECKED
 @given(account=ACCOUNTS, error=REASONS)
-def test_a_dry_runs_printed_command_parses_again(account: str, error: str) -> None:
+def test_the_command_printed_by_a_dry_run_parses_again(account: str, error: str) -> None:
     wanted = Wanted(Verb.RESOLVE, Decision.RETRY, Which(account, error), "it's paid")
 
     line = command(f"limbo {wanted.verb}", wanted.decision, **wanted.which.options, reason=wanted.reason)

@@ -212,7 +212,9 @@ def test_the_snapshot_in_text_shows_the_same_figures(desk: Desk, command: Comman
     ]
 
 
-def test_watch_once_prints_one_snapshot_and_watch_many(desk: Desk, command: Command, sleep: Sleep) -> None:
+def test_watch_prints_one_snapshot_with_once_and_several_without(
+    desk: Desk, command: Command, sleep: Sleep
+) -> None:
     expected = snapshot.look(desk.stack, NOW)
     once, watched, patient = (
         command("watch", *options, "--json") for options in (("--once",), (), ("--every", "7"))

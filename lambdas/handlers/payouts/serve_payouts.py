@@ -1,4 +1,4 @@
-"""Reserve a payout and let it be sent, or tell a payout; behind an HTTP API."""
+"""The HTTP API of payouts: reserve one and let it be sent, or return one's state."""
 
 from collections.abc import Callable
 from typing import Any

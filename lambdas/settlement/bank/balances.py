@@ -84,7 +84,7 @@ def spans(ordered: Ordered) -> dict[str, Span]:
 
 
 def covered(ordered: Ordered) -> Iterator[tuple[str, str, str, str]]:
-    """Yield account, currency, and first and last day of statements with balances."""
+    """Yield account, currency, first and last day of each period with known balances."""
     for (account, currency), statements in ordered.items():
         for first, last in _merged(_told(statements)):
             yield account, currency, first, last

@@ -269,9 +269,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order a line from an equal order that needs none. Return whether this succeeded.
+        """Give an order a fitting line of an order that may lose it. Return whether one was found.
 
-        Several equal orders may pass lines on in a chain. `keeps`: whether an order needs a line.
+        An order that must keep a line may take another one's, in a chain. `keeps`: whether an order must.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}

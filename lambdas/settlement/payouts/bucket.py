@@ -16,5 +16,5 @@ _client = clients.LazyClient("s3", CONFIG)
 
 
 def over_files(told: Mapping[str, Any]) -> OverFiles:
-    """Return the bank that `files` of the variable PAYOUTS describes. Raises ValueError."""
+    """Return the bank that takes files. `told`: `files` of the variable PAYOUTS. Raises ValueError."""
     return OverFiles(_client, told["bucket"], told["name"], Debtor(**told["debtor"]))

@@ -169,7 +169,7 @@ class Account:
 
 
 class Spool:
-    """A private database for one reconciliation. `changes` is the kind of fact for sums."""
+    """A private database for one reconciliation. `changes`: the type of posted sums, Change or OldChange."""
 
     def __init__(self, changes: type[Change | OldChange] = Change) -> None:
         self._changes = changes

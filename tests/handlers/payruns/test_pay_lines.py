@@ -377,7 +377,7 @@ def payouts(desk: Desk) -> Desk:
     return desk
 
 
-def test_payouts_are_reserved_with_their_lines_rows(payouts: Desk) -> None:
+def test_payouts_are_reserved_but_a_line_without_funds_is_refused(payouts: Desk) -> None:
     run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
     assert payouts.pay() == ONE
 

@@ -152,7 +152,7 @@ def test_twins_with_wrong_money_or_another_end_are_refuted(
     assert (result.verdict, told in result.evidence) == (Verdict.REFUTED, True), result.evidence
 
 
-def test_a_throttled_payments_hold_may_remain(twins: Any) -> None:
+def test_a_hold_left_by_a_throttled_payment_counts_as_throttled(twins: Any) -> None:
     result = twins(stalled(LAMBDA), status="PROCESSING", has_left=DEPOSIT - AMOUNT)
 
     assert result.verdict is Verdict.THROTTLED, result.evidence

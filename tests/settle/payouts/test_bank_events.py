@@ -70,7 +70,7 @@ def test_an_event_comes_twice_with_one_id(telling: SimulatedBank, receiver: Rece
     assert first.body == second.body == json.dumps({"reference": REFERENCE}).encode()
 
 
-def test_an_early_event_overtakes_the_answer_and_stays_alone(
+def test_an_early_event_precedes_the_answer_and_is_sent_once(
     telling: SimulatedBank, receiver: Receiver
 ) -> None:
     telling.tell({"events": "early"})

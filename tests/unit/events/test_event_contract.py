@@ -26,7 +26,7 @@ def test_the_page_lists_the_contracts_types_with_their_statuses() -> None:
     assert rows == [(name, statuses(name), SCHEMA["$defs"][name]["description"]) for name in TYPES]
 
 
-def test_the_pages_example_event_is_the_contracts_example() -> None:
+def test_the_documented_example_event_equals_the_contracts_example() -> None:
     (shown,) = (
         json.loads(text) for text in re.findall(r"```json\n(.+?)```", PAGE, re.DOTALL) if "id" in text
     )

@@ -332,7 +332,9 @@ def test_all_wrong_fields_are_named_at_once() -> None:
         assert named in str(refused.value)
 
 
-def test_a_row_of_a_reservation_is_sound(table: MemoryDynamoDb, reserving: Reserving) -> None:
+def test_a_reservation_stores_a_readable_payout_and_its_reference(
+    table: MemoryDynamoDb, reserving: Reserving
+) -> None:
     reserving().reserve(PAYOUT)
 
     row = from_wire(table.items[f"PAYOUT#{PAYOUT.key}", "PAYOUT"])
