@@ -65,7 +65,7 @@ setup: .venv/.ready  ## install everything that the other targets need, into .ve
 	@$(INSTALL) "Python packages of the benchmarks" $(PIP) --require-hashes -r requirements-bench.txt
 	@touch $@
 
-# $(call environment,FOLDER,PYTHON,WHAT,REQUIREMENTS) makes an environment of its own. uv links packages that another has.
+# $(call environment,FOLDER,PYTHON,WHAT,REQUIREMENTS) makes an environment. uv links the files of packages that another one has.
 environment = $(INSTALL) "Environment of $3" .venv/bin/uv venv --quiet --clear --python $2 $1 && \
   $(INSTALL) "Python packages of $3" .venv/bin/uv pip install --python $1/bin/python --require-hashes $(4:%=-r %)
 
@@ -102,7 +102,7 @@ test test-end-to-end: WORKERS = $(or $(shell expr $(JOBS) \* 3 / 2 2>/dev/null),
 test: setup  ## the suite of each change
 	$(PYTEST) -m "not long" --ignore=tests/e2e
 
-test-all: test-end-to-end test-exhaustive  ## what make test leaves out: slow, exhaustive, end to end; faster with --jobs=2
+test-all: test-end-to-end test-exhaustive  ## what make test leaves out; faster with --jobs=2
 
 test-end-to-end: setup
 	$(PYTEST) tests/e2e

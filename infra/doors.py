@@ -1,4 +1,4 @@
-"""Settlements are started by queue and HTTP, and cancelled by HTTP."""
+"""The queue and the HTTP API that start settlements, and the HTTP API that cancels them."""
 
 from dataclasses import dataclass
 

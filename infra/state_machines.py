@@ -25,7 +25,7 @@ START_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 """Integration that waits for the started execution. Express machines do not support it."""
 
 _TRACED_AS = {"compensation": "reversal", "pay_out": "payout"}
-"""Part of a sampling rule's name. The settlement machines are named by their types."""
+"""Part of a sampling rule's name. A settlement machine's part is its type."""
 
 _SYNC_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 """AWS's rule that notifies Step Functions when an awaited execution ends."""

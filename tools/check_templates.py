@@ -50,7 +50,7 @@ def of_the_reference(folder: Path, templates: list[Path]) -> Iterator[Finding]:
 
 
 def unexplained(found: set[Finding], explained: dict[str, Any]) -> Iterator[str]:
-    """Yield what is found and not explained, and what is explained and not found."""
+    """Yield each finding without an explanation, and each explanation without a finding."""
     for rule, resource, meaning in sorted(found):
         if not any(fnmatchcase(resource, one) for one in explained.get(rule, {}).get("on", ())):
             yield f"{rule} {resource}: {meaning}"
@@ -71,7 +71,7 @@ def main(folder: Path, templates: list[Path]) -> int:
 
 
 def _json(*command: Path | str) -> Any:
-    """Return what a command prints; both end with a code of their own if they find something."""
+    """Return a command's output. Its exit code only says whether it found something."""
     finished = subprocess.run(command, check=False, capture_output=True, text=True)
     try:
         return json.loads(finished.stdout)

@@ -16,7 +16,7 @@ _PREFIX = "Bank"
 
 
 class Behaviour(StrEnum):
-    """What becomes of a payout, by the bank's clock; "later" is after `pays_after_seconds`."""
+    """The fate of a payout, by the bank's clock; "later" is after `pays_after_seconds`."""
 
     PAY = "pay"  # accepted, and paid later
     PAY_NOW = "pay-now"

@@ -153,7 +153,7 @@ class Server(ThreadingHTTPServer):
         """Ignore a caller that gave up on a slow answer."""
 
     def service_actions(self) -> None:
-        """Twice a second, let the bank do what is due, and send its events."""
+        """Twice a second, do the bank's due work, and send its events."""
         for event, reference in self.bank.events():
             threading.Thread(
                 target=self.tell, args=(event, reference, WEBHOOK_SECONDS_MAX), daemon=True

@@ -86,6 +86,7 @@ def files(root: Path) -> set[str]:
         pytest.param("prod", offline, id="prod-offline", marks=pytest.mark.long),
         pytest.param("local", in_this_process, id="local"),
         pytest.param("dev", offline, id="dev-offline", marks=pytest.mark.long),
+        pytest.param("local", offline, id="local-offline", marks=pytest.mark.long),
     ],
 )
 def test_a_stage_can_be_synthesised_offline_from_our_sources(

@@ -13,7 +13,7 @@ from tests.simulation.seeded.world import World
 from tests.world.rooms import there
 
 FIRST_ONE_OF, THEN_ONE_OF = 5, 40
-"""Of a pair, one first fault in so many, and one later fault in so many; `make exhaust` tries all."""
+"""One first fault of 5 is tried, with one later fault of 40; `make exhaust` tries all."""
 
 
 @pytest.fixture

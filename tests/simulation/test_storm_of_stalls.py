@@ -15,7 +15,7 @@ from tests.world.definitions import EXPRESS, STANDARD
         (2_000, Quotas),
         (5_000, quotas_of_large_regions),
         pytest.param(100_000, Quotas, marks=pytest.mark.long),
-        pytest.param(20_000, quotas_of_large_regions, marks=pytest.mark.long),
+        pytest.param(100_000, quotas_of_large_regions, marks=pytest.mark.long),
     ],
 )
 def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(

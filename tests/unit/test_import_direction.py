@@ -1,5 +1,6 @@
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -232,3 +233,14 @@ def _reads_clock(path: Path) -> bool:
     nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
     names = {ast.unparse(node) for node in nodes} - _HANDED_DOWN | imports(path)
     return any(name.startswith("time.") or name.endswith((".now", ".today", ".utcnow")) for name in names)
+
+
+def test_mypy_reads_each_module_of_the_cdk_that_is_imported() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["mypy"]
+    (read,) = (one["module"] for one in settings["overrides"] if one.get("follow_imports") == "normal")
+    files = (file for tree in settings["files"] for file in (PROJECT / tree).rglob("*.py"))
+    names = (name for file in files if "aws_cdk" in file.read_text() for name in imports(file))
+
+    found = {".".join(name.split(".")[:2]) for name in names if name.split(".")[0] == "aws_cdk"}
+
+    assert {name for name in found if name.islower()} == {*read}

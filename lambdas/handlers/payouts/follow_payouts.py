@@ -79,7 +79,7 @@ def _key(listed: Row) -> str:
 
 
 def _isolated(act: Callable[[str], State | None], subject: str, context: Any) -> State | None:
-    """Act on one payout or line. A failure leaves it due, and delays no other."""
+    """Act on one payout or line. If this fails, it stays due, and the others go on."""
     if context.get_remaining_time_in_millis() < RESERVED_MS:
         count("PayoutRunCutShort")
         return None

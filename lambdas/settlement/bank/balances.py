@@ -108,7 +108,7 @@ def days_later(day: str, days: int) -> str:
 
 
 def _at_end(known: Sequence[tuple[str, str, int | None]], day: str) -> int | None:
-    """An account's balance at the end of `day`; None if no statement tells it."""
+    """An account's balance at the end of `day`; None if no statement has it."""
     before = [closing for _, last, closing in known if last <= day]
     is_known = day <= max(last for _, last, _ in known) and not any(f <= day < last for f, last, _ in known)
     return before[-1] if before and is_known else None
@@ -154,7 +154,7 @@ def _pages(statements: Sequence[Statement]) -> Iterator[Finding]:
 
 
 def _told(statements: Sequence[Statement]) -> list[Days]:
-    """Return the days with known balances: those of statements, and those between two equal balances."""
+    """Return the days with known balances: in statements, and between two equal balances."""
     told = [(one, *both) for one in _apart(statements) if (both := _balances(one))]
     quiet = [
         (one.last, following.first)

@@ -271,7 +271,7 @@ class Spool:
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
         """Give an order a fitting line of an order that may lose it. Return whether one was found.
 
-        An order that must keep a line may take another one's, in a chain. `keeps`: whether an order must.
+        `keeps`: whether an order must keep a line. Such an order may take another one's, in a chain.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}

@@ -24,7 +24,7 @@ def orders(
 ) -> Iterator[tuple[Order, str | None]]:
     """Yield the debits and returns of all payouts, each with the identity of its line, if on record.
 
-    A payout costs two reads: entry and row. `unreadable` is called for unreadable rows.
+    Each payout costs the reads of an entry and a row. `unreadable` is called for unreadable rows.
     """
 
     def put_aside(row: Row, reason: str) -> None:

@@ -49,9 +49,9 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout. One already sent counts as a health check, even if it failed before.
+        """Admit a payout. One that was sent before is admitted like a health check.
 
-        It may be the only one left. Raises NotAdmitted.
+        It may have failed, and may be the only payout left to probe with. Raises NotAdmitted.
         """
         name = payment(state.key)
         lease = self._circuit.admit(HEALTH if state.is_sent else name)

@@ -1,4 +1,4 @@
-"""Lines of the bank that name a payout, as a list of what is to be booked.
+"""The list of the bank's lines that name a payout and are not booked yet.
 
 A statement's reader lists each such line together with the line itself. FollowPayouts books it, and takes it
 off the list. A refused line stays listed, with the reason, until it is booked otherwise.

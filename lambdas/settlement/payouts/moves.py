@@ -34,7 +34,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """What a move does: `to` is the status after it.
+    """A move's effect: `to` is the status after it.
 
     `money` maps each status that allows the move to the entry's debit and credit, if any.
     """

@@ -1,4 +1,4 @@
-"""What a payout does next, and when.
+"""The next action of a payout, and its time.
 
     RESERVED ─ send ─ SENDING ──── answer ──── ACCEPTED ─ ask … PAID ─ ask … 10 days: a case
                  │       │
@@ -35,7 +35,7 @@ FRESH = timedelta(minutes=5)
 """A payout that was reserved earlier may have been sent, if the table was restored from a backup."""
 
 SILENT_FOR = timedelta(days=1)
-"""From an approval that waits for the bank's word until persons hear that there is none."""
+"""The longest wait for the bank's word after an approval. Then persons get a new case."""
 
 RESERVED_FOR = timedelta(days=1)
 """Then a person hears of it."""

@@ -11,7 +11,7 @@ WINDOW_SECONDS_MAX = 400 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a bank promises. Raises ValueError.
+    """A bank's promises. Raises ValueError.
 
     `window_seconds`: how long the bank knows a key, from the key's first use; 0 for no promise. `refusals`:
     all reasons for which the bank never pays.

@@ -1,4 +1,4 @@
-"""What is due at one time: lines to book, payouts to look at, and cases whose decision may be approved."""
+"""The work of one minute: lines to book, payouts to look at, and cases whose decision may be approved."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta

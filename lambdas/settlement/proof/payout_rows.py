@@ -70,7 +70,7 @@ def is_payout(row: Row) -> bool:
 
 
 def key_of(name: str) -> str:
-    """The key in the name of a payout's debit or return, as a match has it."""
+    """Return the payout's key from the name of its debit or return in a match."""
     return name.removeprefix(OF_PAYOUT).removesuffix(OF_RETURN)
 
 

@@ -11,7 +11,7 @@ from tests.e2e.embedded import embedded_aws
 
 pytestmark = pytest.mark.long
 
-LINES, SELLERS, KILLS = 120, 10, 2
+LINES, SELLERS, KILLS = 200, 10, 2
 Walked = tuple[dict[str, Any], bool]
 
 
@@ -36,10 +36,10 @@ def test_each_line_ends_once_though_functions_are_killed(walked: Walked) -> None
 def test_results_and_shop_agree_on_each_cent(walked: Walked) -> None:
     shown, _ = walked
 
-    assert shown["sum_of_the_file"] == "191.40"
+    assert shown["sum_of_the_file"] == "399.00"
     assert shown["sum_of_the_results"] == shown["left_the_shop"]
     is_settled = shown["outcomes"] == {"SETTLED": LINES}
-    assert (shown["left_the_shop"] == "191.40") == is_settled
+    assert (shown["left_the_shop"] == "399.00") == is_settled
     assert (shown["reconciliation"]["conserved"], shown["reconciliation"]["faults"]) == (True, [])
 
 

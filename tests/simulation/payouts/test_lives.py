@@ -7,7 +7,7 @@ from tests.simulation.payouts.bank import Script
 from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 SAMPLE, LONG = 41, 3
-"""One deviation in so many."""
+"""One deviation of this number is tried."""
 
 IN_PAIRS = (
     *("pays", "pays, no keys, no statement", "refuses", "returns at once", "dark, no keys"),
