@@ -52,8 +52,8 @@ class _OnTheWire(Mapping[str, Value]):
         self._values = values
 
     def __getitem__(self, name: str) -> Value:
-        value: Value = wire.normal({name: self._values[name]})[name]
-        return value
+        value = self._values[name]
+        return {"S": value} if type(value) is str else wire.normal({name: value})[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
