@@ -1,7 +1,7 @@
 """The CDK app: `cdk deploy -c stage=<stage>`, with `-c kyc_url=<address>` where the settings name none.
 
 `-c webhook=http-api` is for an account in which public function URLs are forbidden.
-So it is with `page_address`, `notice_address`, `finance_address` and `runbooks`.
+`-c` also sets `page_address`, `notice_address`, `finance_address` and `runbooks`.
 """
 
 from infra.own import build, main

@@ -1,1 +1,1 @@
-"""Measure what a settlement costs, beside other ways to do the same business: `make bench`."""
+"""Compare the cost of a settlement with other ways to do the same business: `make bench`."""

@@ -1,4 +1,4 @@
-"""From what a settlement was measured to take to what it costs."""
+"""Convert the measured usage of a settlement into dollars."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from benchmarks.interleave import Measured
 from benchmarks.rivals import ENTRANTS
 
 TARGETS = {"Express": 18, "Standard": 120}
-"""Dollars per million settlements that this project is not to exceed."""
+"""This project's maximum dollars per million settlements."""
 
 STRETCH = {"Express": 15}
-"""What it is to come to if it can."""
+"""Stretch targets, in dollars per million settlements."""
 
 _LATENCIES = {
     "TransactWriteItems": "transaction_ms",
@@ -23,9 +23,9 @@ _LATENCIES = {
 
 
 def usage(name: str, measured: Mapping[str, Measured], deployed: Deployment, tariff: Tariff) -> Usage:
-    """Return what a settlement of a rival takes on AWS, with the settings of this project's deployment.
+    """Return a rival's usage per settlement on AWS, with this project's deployment settings.
 
-    CPU time carries over as its ratio to the bare calls of the same run.
+    CPU time is scaled by its ratio to the bare calls of the same run.
     """
     entrant, own, model = ENTRANTS[name], measured[name], tariff.model
     counted, calls = own.counted, own.counted["calls"]
@@ -54,7 +54,7 @@ def usage(name: str, measured: Mapping[str, Measured], deployed: Deployment, tar
 def bills(
     name: str, measured: Mapping[str, Measured], deployed: Deployment, tariff: Tariff
 ) -> dict[str, Bill]:
-    """Return the bills of a rival by the way in which it is run; none for the bare calls."""
+    """Return a rival's bills by variant, such as Express. The bare calls have no bill."""
     used, model = usage(name, measured, deployed, tariff), tariff.model
     match ENTRANTS[name].billed:
         case "machine":

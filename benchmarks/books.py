@@ -1,8 +1,8 @@
-"""How fast the books take entries: `python -m benchmarks.books`, on a PostgreSQL from its wheel.
+"""Measure how fast the books take entries: `python -m benchmarks.books`, on a PostgreSQL from its wheel.
 
-The lag is counted from the moment at which the journal has the newest entry until the books have all: if all
-of them wait at once, as after an outage, and if one object comes at a time, as on a stage that keeps up. The
-two minutes for which the journal gathers, and the pause between two rounds, come on top.
+The lag is the time from the newest entry in the journal until the books have all entries. It is measured
+twice: all entries wait at once, as after an outage; one object comes at a time, as on a stage that keeps up.
+Not included: the two minutes for which the journal gathers, and the pause between two rounds.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from settlement.journal import seals
 from tests.world import postgresql
 
 LINES = 1_000
-"""Lines of an object, as a busy stage's journal puts in two minutes into a shard."""
+"""Lines of an object: on a busy stage, one shard's entries of two minutes."""
 
 
 def _object(first: int) -> tuple[str, bytes]:
@@ -41,7 +41,7 @@ def _object(first: int) -> tuple[str, bytes]:
 
 
 def main() -> None:
-    """Print the entries a second of a projector, its lag, and the time of a comparison."""
+    """Print a projector's entries a second, its lag, and the time of a comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=100_000)
     entries = parser.parse_args().entries

@@ -1,7 +1,7 @@
 """Count the calls that reach a dead KYC provider: dead from the first call, or after answers.
 
-Each function environment is a process of its own. Each asks ten times a second, about another payment each
-time; ten seconds after the circuit has opened the provider is back.
+Each function environment is a process. It asks ten times a second, about a new payment each time. Ten
+seconds after the circuit has opened, the provider is back.
 """
 
 import itertools

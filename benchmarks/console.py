@@ -1,6 +1,6 @@
-"""How long Chromium takes for the console's queue of 10,000 open cases: `python -m benchmarks.console`.
+"""Measure Chromium's time to load the console's queue of 10,000 open cases: `python -m benchmarks.console`.
 
-The table is a real DynamoDB server's on this machine; the time is from the click to the end of the load.
+The table is on a real DynamoDB server on this machine. The time is from the click to the end of the load.
 """
 
 import argparse

@@ -17,7 +17,7 @@ _BATCH_BYTES_MAX = 6e6
 
 @dataclass(frozen=True)
 class Tariff:
-    """The prices, each for one unit of its thing, and the assumptions that no local run can measure."""
+    """Prices per unit, and the assumptions that no local run can measure."""
 
     prices: Mapping[str, float]
     model: Mapping[str, float]
@@ -43,7 +43,7 @@ class Usage:
     durable_bytes: float = 0
 
     def plus(self, more: "Usage") -> "Usage":
-        """Return both together, in functions with this one's memory."""
+        """Return the sum of both usages, with this one's memory."""
         sums = {one.name: getattr(self, one.name) + getattr(more, one.name) for one in fields(self)}
         return Usage(**sums | {"memory_mb": self.memory_mb})
 
@@ -62,7 +62,7 @@ class Bill:
 
     @property
     def total(self) -> float:
-        """The sum."""
+        """The sum of all parts."""
         return self.database + self.functions + self.orchestration + self.logs
 
 
@@ -74,7 +74,7 @@ def load(path: Path) -> Tariff:
 
 
 def function_ms(usage: Usage, tariff: Tariff) -> float:
-    """Return the billed time of a settlement's functions: less memory has less CPU, and waits as long."""
+    """Return the billed time of a settlement's functions. Less memory slows the CPU, not the waits."""
     share = min(1.0, usage.memory_mb / tariff.model["memory_mb_of_a_vcpu"])
     return usage.waiting_ms + usage.cpu_ms / share
 
@@ -102,7 +102,7 @@ def durable(usage: Usage, tariff: Tariff) -> Bill:
 
 
 def servers(usage: Usage, tariff: Tariff, per_second: float) -> Bill:
-    """Return the bill of a settlement on a database and containers, which run without work, too.
+    """Return the bill of a settlement on a database and containers, which also cost when idle.
 
     There are as many vCPUs as the settlements need, and at least those of the smallest containers.
     """
@@ -132,7 +132,7 @@ def _bill(usage: Usage, tariff: Tariff, *, orchestration: float) -> Bill:
 
 
 def sealed_journal(per_second: float, shards: int, tariff: Tariff) -> float:
-    """Return the dollars of a million settlements' copies in the sealed journal, at so many a second."""
+    """Return the dollars to put a million settlements into the sealed journal, at `per_second`."""
     reader = Reader(
         rows=tariff.model["journal_rows"],
         calls_alone=tariff.model["journal_rows"],
@@ -146,7 +146,7 @@ def sealed_journal(per_second: float, shards: int, tariff: Tariff) -> float:
 
 
 def outcome_events(per_second: float, shards: int, tariff: Tariff) -> float:
-    """Return the dollars of a million settlements' outcome events, at so many a second."""
+    """Return the dollars of a million settlements' outcome events, at `per_second`."""
     reader = Reader(
         rows=tariff.model["event_rows"],
         calls_alone=tariff.model["event_calls_alone"],
@@ -165,8 +165,8 @@ def outcome_events(per_second: float, shards: int, tariff: Tariff) -> float:
 class Reader:
     """A function that reads the table's stream: `rows` of a settlement, in batches of up to `batch_rows`.
 
-    A quiet stage pays more for each: a batch waits for its window, and is a call however small it is.
-    `calls_alone` are of a settlement that shares no batch.
+    A quiet stage pays more for each settlement: after its window, even a small batch is a call.
+    `calls_alone`: the calls of a settlement that shares no batch.
     """
 
     rows: float
@@ -178,7 +178,7 @@ class Reader:
     memory_mb: float
 
     def dollars(self, per_second: float, shards: int, tariff: Tariff, a_call: float = 0) -> float:
-        """Return the dollars per million settlements, at that many a second; `a_call` is paid for each."""
+        """Return the dollars per million settlements, at `per_second`. Each call also costs `a_call`."""
         rows = self.rows * MILLION
         by_time = MILLION / per_second / self.window_seconds * shards
         calls = max(min(by_time, self.calls_alone * MILLION), rows / self.batch_rows)

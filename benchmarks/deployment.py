@@ -1,4 +1,4 @@
-"""The facts of the deployed stack that decide on dollars, read from its template and its definitions."""
+"""Facts of the deployed stack that decide its price, from its template and definitions."""
 
 from dataclasses import dataclass
 from typing import Any

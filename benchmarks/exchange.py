@@ -1,7 +1,7 @@
-"""Measure how long a question to a KYC provider takes that cannot be reached, with the default timeouts.
+"""Measure the time of a request to an unreachable or slow KYC provider, with the default timeouts.
 
-Its name leads to silent addresses with a good one at the end, or is looked up slowly, or the provider is slow
-in a handshake or an answer. Run it with an earlier commit's `lambdas/` in PYTHONPATH to compare.
+Its name leads to silent addresses, with or without a good one at the end; or the lookup, the handshake or the
+answer is slow. To compare, run it with an earlier commit's `lambdas/` in PYTHONPATH.
 """
 
 import socket
@@ -38,21 +38,21 @@ Place = tuple[str, list[int]]
 
 @contextmanager
 def addresses(silent_ones: int, *, good: bool) -> Iterator[Place]:
-    """Yield a provider's silent addresses, and a good one at the end if there is one."""
+    """Yield a provider's silent addresses, with a working one at the end if `good`."""
     with silent_ports(silent_ones) as ports, raw(answer()) as server:
         yield "http", [*ports, *([server.port] if good else [])]
 
 
 @contextmanager
 def talking(talk: Any) -> Iterator[Place]:
-    """Yield a provider that accepts a connection, and answers in its own way."""
+    """Yield a provider that accepts a connection, and answers as `talk` does."""
     with raw(talk) as server:
         yield "http", [server.port]
 
 
 @contextmanager
 def shaking_hands() -> Iterator[Place]:
-    """Yield a provider whose handshake drips."""
+    """Yield a provider whose handshake comes byte by byte."""
     with dripping_handshake() as port:
         yield "https", [port]
 
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Any, int]] = {
 
 
 def measure(case: Any, lookup_seconds: int) -> tuple[float, str]:
-    """Ask once; return the seconds and the end. A lookup begins to hang after the settings of the case."""
+    """Ask once; return the seconds, and the verdict or the error. The case is set up before lookups hang."""
     resolver = Resolver()
     with ExitStack() as stack:
         scheme, resolver.ports = stack.enter_context(case)
@@ -99,7 +99,7 @@ def measure(case: Any, lookup_seconds: int) -> tuple[float, str]:
 
 
 def _named(resolver: Resolver) -> Any:
-    """Return getaddrinfo for all callers: an earlier client looks up with urllib3's."""
+    """Return a getaddrinfo that takes any arguments: an earlier client calls it through urllib3."""
     return lambda host, port, *_, **__: resolver.getaddrinfo(host, port)
 
 

@@ -1,4 +1,4 @@
-"""The same settlement on tables of growing size, and the reconciliation of each."""
+"""Measure a settlement and the reconciliation on tables of growing size."""
 
 import json
 import subprocess
@@ -23,9 +23,9 @@ _RECONCILE_SECONDS_MAX = 3600
 
 @dataclass(frozen=True)
 class Grown:
-    """A settlement and the reconciliation on a table that holds `settlements` finished ones.
+    """A settlement and the reconciliation on a table with `settlements` finished settlements.
 
-    Ratios are to the smallest table of the run; the CPU of the reconciliation is for each settlement.
+    Ratios are to the smallest table of the run. The reconciliation's CPU is per settlement.
     """
 
     settlements: int

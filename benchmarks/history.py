@@ -20,7 +20,7 @@ from settlement.core.store.wire import from_wire, to_wire
 from tests.world.openings import opening
 
 SETTLEMENTS_OF_A_CUSTOMER = 20
-"""Half of them as the payer."""
+"""Settlements of each customer, half of them as the payer."""
 
 _BATCH = 25
 _BATCHES = 400
@@ -46,7 +46,7 @@ def rows_of_one(place: Place, key: str) -> list[Row]:
 
 
 def fill(place: Place, settlements: int, recorded: list[Row], key: str) -> None:
-    """Write the rows of finished settlements between customers, whose balances agree with them."""
+    """Write the rows of finished settlements between customers, with matching balances."""
     pool = urllib3.PoolManager(maxsize=_THREADS, headers=_HEADERS)
     all_puts = puts(settlements, recorded, key)
 
@@ -61,9 +61,9 @@ def fill(place: Place, settlements: int, recorded: list[Row], key: str) -> None:
 
 
 def puts(settlements: int, recorded: list[Row], key: str, share: tuple[int, int] = (0, 1)) -> Iterator[str]:
-    """Yield each row as a request of the wire. Text is replaced: to convert each row takes far longer.
+    """Yield the JSON of a put for each row. Replacing text is far faster than converting each row.
 
-    A `share` is one of so many equal ones, from 0 on: the first has the accounts.
+    `share` is a share's number, from 0, and the number of equal shares. Share 0 also has the accounts.
     """
     texts, moved = [_put(row) for row in recorded], Counter[str]()
     (fee_partition,) = (row["pk"] for row in recorded if row["pk"].startswith("ENTRIES#fees:"))

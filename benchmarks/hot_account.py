@@ -1,6 +1,6 @@
 """Simulate the conflicts on one account that many settlements debit or credit at once.
 
-A discrete-event simulation with a fixed seed; seconds to run. Its assumptions, which only AWS can settle:
+A discrete-event simulation with a fixed seed. It takes seconds. Its assumptions, which only AWS can confirm:
 
 * A transaction keeps a row busy for 4 ms at least and 8 ms at most. Each cell is simulated with both.
 * A second transaction on a busy row is refused at once (`TransactionConflict`), and the first one is not.
@@ -10,7 +10,7 @@ A call sends its transaction again, with full jitter, until its sends are used u
 again, twice, with full jitter of 1 s and 2 s. A settlement whose last call has failed is stalled.
 
 With r = arrivals per second x busy seconds, a send meets a busy row with probability r if the waits are long,
-so wasted / useful is r / (1 - r) for any number of sends. The simulation agrees while little stalls.
+so wasted / useful is r / (1 - r) for any number of sends. The simulation agrees while few settlements stall.
 """
 
 import heapq
@@ -27,8 +27,8 @@ REFUSAL_SECONDS = 0.003
 """The time until a refused send has its answer."""
 
 ARRIVALS, ARRIVING_SECONDS = 20_000, 20
-"""The least settlements of one cell, and the least time in which they arrive, several times that of all calls
-of one settlement. The first and the last tenth only keep the account busy.
+"""Minimum settlements of a cell, and minimum time in which they arrive: several times the time of all calls
+of one settlement. The first and the last tenth are not counted: they only keep the account busy.
 """
 
 CALL_BACKOFF_SECONDS = (1.0, 2.0)
@@ -73,7 +73,7 @@ class Counts:
         self.useful = self.wasted = self.stalled = 0
 
     def cell(self, variant: str, rate: int, busy_seconds: float) -> Cell:
-        """Return the figures. A simulation always commits something."""
+        """Return the figures. Some transaction always commits, so no divisor is 0."""
         stalled = self.stalled / (self.useful + self.stalled)
         return Cell(variant, rate, busy_seconds, self.wasted / self.useful, stalled)
 
@@ -110,13 +110,13 @@ def contended(rate: float, busy_seconds: float) -> Counts:
 
 SWEEPS_PER_SECOND = 1
 MERCHANT_DEBITS_PER_SECOND = 20
-"""Refunds and payouts of a merchant: these do write the balance row."""
+"""Refunds and payouts of a merchant, which write the balance row."""
 
 
 def merchant(rate: float, busy_seconds: float) -> Counts:
     """Simulate credits that do not write the balance, while a sweeper folds them.
 
-    Only debits and the sweeper write the balance row, and only they can meet each other.
+    Only debits and the sweeper write the balance row, so only they conflict.
     """
     counts = contended(MERCHANT_DEBITS_PER_SECOND + SWEEPS_PER_SECOND, busy_seconds)
     credits_per_write = rate / (MERCHANT_DEBITS_PER_SECOND + SWEEPS_PER_SECOND)
@@ -139,7 +139,7 @@ def rows() -> list[Cell]:
 
 
 def bound(busy_seconds: float, wasted_max: float) -> int:
-    """Return the highest rate that stalls and wastes little enough, in steps of 5/s."""
+    """Return the highest rate within the limits for stalled and wasted, in steps of 5/s."""
 
     def is_good(steps: int) -> bool:
         cell = contended(5 * steps, busy_seconds).cell("", 5 * steps, busy_seconds)
@@ -175,7 +175,7 @@ def _percent(share: float) -> str:
 
 
 def main() -> None:
-    """Print the figures, the bounds, and what reservation buckets strand."""
+    """Print the figures and the bounds."""
     print("wasted ÷ useful transactions, and the share that stalls, for a row busy for 4 ms to 8 ms:\n")
     for line in table(rows()):
         print(line, flush=True)

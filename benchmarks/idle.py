@@ -1,4 +1,4 @@
-"""What a stage costs a month by being there, from its template: nothing is paid in it."""
+"""The monthly price of an idle stage, from its template."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ ALARM = "alarm_metric_month"
 
 
 def counts(resources: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many things of a template are paid by the month, by the name of their price."""
+    """Return the number of items with a monthly price in a template, by the price's name."""
     found = Counter[str]()
     for resource in resources:
         if price := _PRICED.get(resource["Type"]):

@@ -1,4 +1,4 @@
-"""Cold imports: the CPU time of each, in fresh processes, by that of a DynamoDB client of boto3."""
+"""CPU time of cold imports in fresh processes, as ratios to a DynamoDB client of boto3."""
 
 import json
 import os
@@ -24,11 +24,11 @@ CASES = {
     "a durable function": f"import aws_durable_execution_sdk_python; {_CLIENT}",
     "DBOS": "import dbos",
 }
-"""What a cold start imports, by its title."""
+"""Imports of a cold start, by title."""
 
 
 def run(rounds: int, say: Callable[[str], None]) -> dict[str, float]:
-    """Return the median of paired rounds for each case."""
+    """Return the median ratio of paired rounds for each case."""
     for case in CASES.values():  # the first import writes the bytecode
         _cpu_seconds(case)
     ratios: dict[str, list[float]] = {title: [] for title in CASES}

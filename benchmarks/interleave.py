@@ -14,7 +14,7 @@ from benchmarks import engine
 from benchmarks.rivals import ENTRANTS, Place
 
 WARM_UP = 10
-"""Settlements of each rival that no figure counts."""
+"""Settlements of each rival before the first one that counts."""
 
 _ANSWER_SECONDS_MAX = 120
 _ON_STACK_TABLE = ("ours", "ours-known", "bare", "durable-ours")

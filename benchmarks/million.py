@@ -1,4 +1,4 @@
-"""Write the price of a million settlements, and the first limit of each way: `make price`."""
+"""Write the price of a million settlements, and the lowest limit of each way to start: `make price`."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from benchmarks.ways import TARGETS, Estimate, Way
 PRICES, QUOTAS = PROJECT / "benchmarks/prices.toml", PROJECT / "benchmarks/quotas.toml"
 PRICE_PAGE, QUOTAS_PAGE = PROJECT / "docs/reference/price.md", PROJECT / "docs/operating/quotas.md"
 RATES, STORMS = (1, 10, 50, 500), (100, 500, 2_000)
-"""Settlements a second: of the price, and of the limits."""
+"""Settlements a second in the tables of prices, and in the tables of limits."""
 
 _STAGE = "prod"
 _PLACE = re.compile(r"(<!-- price: (\w+) -->\n).*?(<!-- end of price -->)", re.DOTALL)
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def rendered(page: Path) -> str:
-    """Return the text of a page, with its tables as the code, the prices and the template are now."""
+    """Return a page's text, with its tables rendered from the current code, prices and template."""
     tables = {"ways": _ways, "services": _services, "idle": _idle, "counted": _counted, "limits": _limits}
     tables |= {"needs": _needs}
     return _PLACE.sub(

@@ -1,7 +1,7 @@
 """Calls, units and dollars of a payout, and of FollowPayouts' runs: `python -m benchmarks.payouts`.
 
-Units are the answers of a DynamoDB engine; dollars are modelled with `prices.toml`. A run's payouts wait for
-a later look, except for a few.
+Units are the answers of a DynamoDB engine; dollars are modelled with `prices.toml`. In a run, all payouts but
+a few wait for a later look.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def counted(client: Any) -> Iterator[Counted]:
 
 
 def steps(ledger: Ledger) -> dict[str, Counted]:
-    """Return what each step of a payout takes, from its reservation to the statement."""
+    """Return the calls and units of each step of a payout, from reservation to statement."""
     settlement = Settlement(
         key="order-2026-000101", payer="alice", payee="bob", amount=1, currency="EUR", fee=0
     )
@@ -110,7 +110,7 @@ def steps(ledger: Ledger) -> dict[str, Counted]:
 
 
 def transitions() -> int:
-    """Return the states that an execution enters whose bank accepts at once."""
+    """Return the number of states that an execution enters if the bank accepts at once."""
     execution = Functions(["ACCEPTED"]).run(GIVEN)
     assert execution.status == "SUCCEEDED", execution.error
     return len(execution.visited)
@@ -123,7 +123,7 @@ class Model:
     memory_mb: int
 
     def usage(self, taken: Counted, *, function: str, calls: float, asks: int = 0) -> Usage:
-        """Return what some steps take in a function: `calls` of it, and `asks` of the bank."""
+        """Return the usage of steps in a function: `calls` of it, and `asks`, the requests to the bank."""
         model = self.tariff.model
         services = taken.calls.total() + asks
         return Usage(
@@ -139,7 +139,7 @@ class Model:
     def bill(self, found: dict[str, Counted], *, by_machine: bool) -> tuple[Bill, float]:
         """Return the bill of a million payouts, and the dollars of their HTTP calls.
 
-        The later looks, and the statement's steps, share the calls of schedules.
+        Later looks and the statement's steps run in scheduled calls, which payouts share.
         """
         door = "ReservePayout" if by_machine else "ServePayouts"
         door_calls_follower = 0 if by_machine else 1
@@ -164,7 +164,7 @@ class Model:
 
 
 def model_of() -> Model:
-    """Return the model: CPU of a call as in the settlements of the last `make bench`."""
+    """Return the model, with the CPU time of a call from the last `make bench`."""
     tariff, deployed = cost.load(_PRICES), deployment.read()
     measured = {name: Measured(**one) for name, one in json.loads(MEASURED.read_text()).items()}
     used = bills.usage("ours", measured, deployed, tariff)
@@ -204,7 +204,7 @@ def fill(ledger: Ledger, numbers: range) -> None:
 
 
 def run_of(ledger: Ledger, due: int) -> Counted:
-    """Run FollowPayouts once with `due` payouts that the bank still has in hand."""
+    """Run FollowPayouts once with `due` payouts that the bank has accepted, but not paid."""
     from handlers import _dependencies  # noqa: PLC0415 - they read the environment
     from handlers.payouts import _bank, follow_payouts  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Costs of a pay run beside its payments, and their growth: `python -m benchmarks.payruns`.
+"""Costs of a pay run beyond its payments, and their growth: `python -m benchmarks.payruns`.
 
 Units are the answers of a DynamoDB engine; dollars are modelled with `prices.toml`. Starts of executions are
 left out: each payment has its own.
@@ -43,7 +43,7 @@ PAID = 1_000
 _PRICES = Path(__file__).parent / "prices.toml"
 _SELLERS = 1_000
 _CHECKED_PAYER = "market"
-"""Not the payer of the run whose lines are counted: its lines would be equal."""
+"""The payer of the checked sheets: with the counted run's payer, the lines would be equal."""
 
 
 def line_of(number: int) -> Line:

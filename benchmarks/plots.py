@@ -119,7 +119,7 @@ def worst_day(path: Path, played: Played) -> None:
 
 
 def _by_bin(payments: Sequence[Paid]) -> tuple[list[float], list[float], list[float]]:
-    """Return the middle of each five seconds that has payments, and their median and slowest time."""
+    """Return the middle, and the median and slowest time, of each five seconds with payments."""
     bins: dict[int, list[float]] = {}
     for one in payments:
         if one.seconds is not None:

@@ -1,4 +1,4 @@
-"""Reconcile one table in a fresh process, and tell its CPU time and its memory."""
+"""Reconcile one table in a fresh process, and print its CPU time and memory."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def main(url: str, table: str) -> None:
 
 
 def _peak_kb() -> int:
-    """Return the most memory that this process had so far. `getrusage` would tell its parent's."""
+    """Return this process's peak memory. `getrusage` would report its parent's."""
     (found,) = re.findall(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(found)
 

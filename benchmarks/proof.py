@@ -1,7 +1,7 @@
-"""The proof of large books that no server keeps: `python -m benchmarks.proof 1000000 --segments 4`.
+"""Measure the proof of large generated books: `python -m benchmarks.proof 1000000 --segments 4`.
 
-Each page is made of text as DynamoDB answers it, and read by the deployed code: parser, spool and judge. The
-network is left out. The scans of the local servers take longer than all of these, and grow with the square of
+Each page is text in the form of DynamoDB's answers. The deployed code reads it: parser, spool and judge. The
+network is left out. A local server's scan would take longer than all of these, and grow with the square of
 the table.
 """
 
@@ -22,14 +22,14 @@ from settlement.proof import pages, table_scan, unwatched
 
 
 def _client() -> Any:
-    """Return a client whose parser need not be replaced."""
+    """Return a client that ignores the replacement of its parser: pages are parsed already."""
     events = SimpleNamespace(register=lambda *_, **__: None, unregister=lambda *_, **__: None)
     return SimpleNamespace(meta=SimpleNamespace(events=events))
 
 
 @dataclass
 class Books:
-    """A store of as many finished settlements, whose rows exist only while they are read."""
+    """A store of `settlements` finished settlements. Rows exist only while they are read."""
 
     settlements: int
     recorded: list[Row]
@@ -47,14 +47,14 @@ class Books:
         return page | ({"LastEvaluatedKey": {"pk": "more", "sk": "more"}} if len(texts) == rows else {})
 
     def _texts(self, segment: int, of: int) -> Iterator[str]:
-        """Yield the rows of the segment's share of the settlements; the first one has the accounts."""
+        """Yield the rows of a segment's settlements. Segment 0 also has the accounts."""
         for put in history.puts(self.settlements, self.recorded, self.key, (segment, of)):
             yield put[len('{"PutRequest": {"Item": ') : -2]
 
 
 @dataclass(frozen=True)
 class Shelf(Place):
-    """The place of such books, for another process."""
+    """The place from which another process reads the books."""
 
     settlements: int = 0
     recorded: tuple[Row, ...] = ()
@@ -66,7 +66,7 @@ class Shelf(Place):
 
 
 def main() -> None:
-    """Print the rows a second, by the clock and of a CPU, and the most memory of the processes."""
+    """Print the rows per second and per CPU second, and the peak memory of the processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("settlements", type=int)
     parser.add_argument("--segments", type=int, default=1)
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _cpu() -> float:
-    """Return the CPU time of this process and of those that have ended."""
+    """Return the CPU time of this process and of its ended children."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

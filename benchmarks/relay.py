@@ -1,4 +1,4 @@
-"""How fast PublishEvents tells the changes of happy payments: `python -m benchmarks.relay`.
+"""Measure how fast PublishEvents publishes successful payments: `python -m benchmarks.relay`.
 
 The client is boto3's, which makes and signs each call; the network and EventBridge are left out.
 """
@@ -26,11 +26,11 @@ from tests.world.stream import record
 assert environment  # the functions read it at import
 
 BATCH = 100
-"""Records of a call: what the stack's mapping gathers at most."""
+"""Records of a call: the most that the stack's mapping gathers."""
 
 
 class _Bus:
-    """A client of EventBridge whose calls are answered before they are sent: every event is taken."""
+    """An EventBridge client that answers each call before it is sent, and accepts every event."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -48,7 +48,7 @@ class _Bus:
 
 
 def _records() -> list[dict[str, Any]]:
-    """Return the stream's records of a happy payment's row."""
+    """Return the stream's records of a successful payment's row."""
     from handlers import _dependencies  # noqa: PLC0415
     from handlers.core import _payee  # noqa: PLC0415
     from handlers.kyc import _provider as _kyc  # noqa: PLC0415
@@ -72,7 +72,7 @@ def _records() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print the events a second of the function's CPU."""
+    """Print the events per CPU second of the function."""
     from handlers.events import publish_events  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__)

@@ -19,7 +19,7 @@ from benchmarks.rivals import ENTRANTS
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs/reference/costs.md"
 MEASURED = PROJECT / "benchmarks/measured.json"
-"""What `make price` takes from the last run."""
+"""Measurements of the last run, for `make price`."""
 
 PLOTS = PROJECT / "docs/reference/costs"
 _SMALLER_MB = 512
@@ -40,7 +40,7 @@ class Results:
     tariff: Tariff
 
     def bills(self, name: str) -> dict[str, Bill]:
-        """Return a rival's bills by the way in which it is run."""
+        """Return a rival's bills by variant, such as Express."""
         return bills.bills(name, self.measured, self.deployed, self.tariff)
 
     @property
@@ -195,7 +195,7 @@ def _seen(price: Mapping[str, object]) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a table whose columns but the first have numbers."""
+    """Yield the lines of a table. All columns except the first have numbers."""
     yield f"| {' | '.join(titles)} |"
     yield f"|---|{'--:|' * (len(titles) - 1)}"
     for row in rows:

@@ -17,7 +17,7 @@ class Stage:
     """A stage's settings, and facts of its template.
 
     `memory_mb` is by function. `by_month` counts monthly prices by their names. `runs_a_minute` is of all
-    schedules. `queue_concurrency` has the most calls at once of each queue that Lambda reads.
+    schedules. `queue_concurrency` has the maximum concurrent calls of each queue.
     """
 
     settings: Settings

@@ -26,7 +26,7 @@ _MARK = b"</Ntry>\n"
 
 
 def main() -> None:
-    """Print a table: of all sizes, or one size's figures as JSON."""
+    """Print a table of all sizes, or one size's figures as JSON."""
     if sys.argv[1:]:
         print(json.dumps(measure(int(sys.argv[1]))))
         return
@@ -64,7 +64,7 @@ def measure(size: int) -> dict[str, float]:
 
 
 def _content(size: int) -> Iterator[bytes]:
-    """Yield a file with as many lines, each named by its number."""
+    """Yield a file with `size` lines, each named by its number."""
     whole = written([line("1.00", text="REF-0", bank_reference="B0")], day=DAY, closing=f"{1000 + size}.00")
     head, tail = whole.split(b"<Ntry>", 1)
     entry = b"<Ntry>" + tail.split(_MARK, 1)[0] + _MARK

@@ -30,7 +30,7 @@ class Kept:
     def proof_usd_per_million_month(
         self, prices: Mapping[str, float], runs: float, *, is_expired: bool = False
     ) -> float:
-        """Return the dollars of proofs that read a million settlements' rows, so many times a month."""
+        """Return the dollars of `runs` proofs a month that read a million settlements' rows."""
         units = self._bytes(is_expired=is_expired) * 1e6 / _READ_UNIT_BYTES
         return units * runs * prices["read_unit"]
 

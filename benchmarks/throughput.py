@@ -10,7 +10,7 @@ from benchmarks.ways import Estimate, Way
 from infra.concurrency import UNRESERVED_MIN
 
 POOL = "pool"
-"""The limit of the concurrency that nothing reserves."""
+"""The limit of unreserved concurrency."""
 
 _VERIFY_READS, _VERIFY_WRITES = 1, 2
 """Calls of DynamoDB by VerifyKyc."""
@@ -18,7 +18,7 @@ _VERIFY_READS, _VERIFY_WRITES = 1, 2
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit: its name in `quotas.toml`, its value, and its settlements a second."""
+    """A limit: its name in `quotas.toml`, its value, and the settlements a second that it allows."""
 
     name: str
     value: float
@@ -65,9 +65,9 @@ def _limits(way: Way, estimate: Estimate, quotas: Mapping[str, float]) -> Iterat
 
 
 def account(per_second: float, lowest: Mapping[str, Limit], estimate: Estimate) -> int:
-    """Return the account's concurrency for so many a second: raised reservations, and the rest.
+    """Return the account's concurrency for `per_second`: raised reservations, and the unreserved rest.
 
-    At least the present one.
+    It is at least the present concurrency.
     """
     shares = estimate.stage.settings.concurrency
     raised = {

@@ -33,14 +33,14 @@ class Way(StrEnum):
 
 
 TARGETS = {Way.EXPRESS: 18, Way.STANDARD: 120, Way.QUEUE: 22, Way.POST: 23, Way.ASKED: 25, Way.HELD: 25}
-"""Dollars per million settlements that the services of a payment are not to exceed."""
+"""Maximum dollars per million settlements for a payment's own services."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The facts that decide on the dollars.
+    """The facts that decide the price.
 
-    `used` is the usage of a payment's own four functions, and `call_cpu_ms` the CPU of a call of a service,
+    `used` is the usage of a payment's own four functions. `call_cpu_ms` is the CPU time of one service call,
     on a whole vCPU. `kept` has the bytes of a payment's rows.
     """
 
@@ -51,7 +51,7 @@ class Estimate:
     tariff: Tariff
 
     def of_payment(self, way: Way) -> dict[str, float]:
-        """Return the dollars per million settlements of what each takes, by service."""
+        """Return the dollars per million settlements for a payment's own services, by service."""
         prices, model = self.tariff.prices, self.tariff.model
         bill = (cost.standard if way is Way.STANDARD else cost.express)(self.payment(way), self.tariff)
         door = cost.standard(self.door(way), self.tariff)
@@ -71,7 +71,7 @@ class Estimate:
         }
 
     def of_all(self, per_second: float) -> dict[str, float]:
-        """Return the dollars per million settlements of what every way has, at that many a second."""
+        """Return the dollars per million settlements that every way pays, at `per_second`."""
         prices, model = self.tariff.prices, self.tariff.model
         by_month = sum(self.idle_month().values()) + model["load_metrics"] * prices["custom_metric_month"]
         copies = model["journal_bytes"] * MILLION / GB_BYTES * prices["s3_gb_month"]
@@ -84,12 +84,12 @@ class Estimate:
         }
 
     def payment(self, way: Way) -> Usage:
-        """Return what a payment's own functions take: after a claim, HoldFunds reads it first."""
+        """Return the usage of a payment's own functions. After a claim, HoldFunds reads it first."""
         read = Usage(read_units=1, cpu_ms=self.call_cpu_ms, waiting_ms=self.tariff.model["read_ms"])
         return self.used.plus(read) if way.claims_first else self.used
 
     def door(self, way: Way) -> Usage:
-        """Return what claiming, starting and waiting take."""
+        """Return the usage of claiming, starting and waiting."""
         if not way.claims_first:
             return Usage()
         model = self.tariff.model
@@ -114,7 +114,7 @@ class Estimate:
 
     @property
     def shards(self) -> int:
-        """The shards of the table's stream: one for each partition that the warm units make."""
+        """The shards of the table's stream: one per partition. The warm units decide the partitions."""
         units, model = self.stage.settings.warm_write_units or 0, self.tariff.model
         return int(max(model["new_table_shards"], -(-units // model["partition_units"])))
 

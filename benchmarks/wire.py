@@ -6,7 +6,7 @@ from typing import Any
 from botocore.session import Session
 
 _WRITES = {"PutItem": 1, "UpdateItem": 1, "DeleteItem": 1}
-"""Write units of a row of up to 1 KB, by AWS's published rule; in a transaction there are two."""
+"""Write units of a row of up to 1 KB, by AWS's published rule. A transaction doubles them."""
 
 
 @dataclass(frozen=True)

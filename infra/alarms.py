@@ -18,13 +18,13 @@ _MINUTE = Duration.minutes(1)
 _FIVE_MINUTES = Duration.minutes(5)
 
 _RECOVERY_SECONDS_MAX = 900
-"""The same as `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
+"""Recovery's longest pause: `BACKOFF_SECONDS_MAX` in `core/policy/recovery.py`."""
 
 _BEHIND_SECONDS = 300
 """Time to clear a backlog of 100,000 settlements at the default pace."""
 
 _LIMBO_SECONDS = 4 * 3600
-"""Time for a decision. The alarm after it is urgent; LimboOpen is not."""
+"""Time for a decision before the urgent alarm LimboAge. LimboOpen is not urgent."""
 
 _COUNTED = {
     "FunctionFailed": (1, "A function failed unexpectedly: a bug, or a malformed answer.", Urgency.NOW),

@@ -22,18 +22,18 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""A round may wait for Aurora. In its last minute, it starts no object."""
+"""A round can wait for Aurora. In its last minute, it starts no further object."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 
 _VERSION = "17.7"
-"""PostgreSQL's version. AWS raises the minor version. A cluster that pauses needs 16.3."""
+"""PostgreSQL's version. AWS raises the minor version. A cluster that pauses needs at least 16.3."""
 
 _CAPACITY_MAX = 4
 """Capacity in units of 2 GB. To project 1,500 entries a second takes about two."""
 
 _PAUSES_AFTER_SECONDS = 300
-"""AWS's minimum pause."""
+"""Idle time before Aurora pauses: AWS's minimum."""
 
 _BACKUP_DAYS = 35
 """AWS's maximum. The journal can rebuild everything except closed months."""

@@ -16,7 +16,7 @@ STOPS = (
 )
 """Alarms that end a deployment. A broken version fails or stalls executions.
 
-Alarms on levels are left out.
+Alarms on levels (`Pager.level`) are left out.
 """
 
 

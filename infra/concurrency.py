@@ -1,13 +1,13 @@
 from dataclasses import dataclass, fields
 
 IN_FLIGHT_SHARDS = 8
-"""The same as in `core/ledger/keys.py`."""
+"""Shards of the in-flight index, as in `core/ledger/keys.py`."""
 
 UNRESERVED_MIN = 100
 """Concurrency that Lambda keeps for functions without a reservation."""
 
 REVERSING = ("BeginCompensation", "VoidHold", "ReportOutcome")
-"""Called by every reversal."""
+"""Functions that every reversal calls."""
 
 SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResolution", "ResolveLimbo")
 """Functions that run rarely: after the payee was paid, or for a person's decision."""
@@ -24,9 +24,9 @@ _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 class Concurrency:
     """The account's concurrency, and the stage's reservations.
 
-    A reservation is a function's share and limit. None reserves nothing. Each function in `REVERSING` gets
-    `reversals`. Each in `SELDOM` gets a tenth of that, at least 1. The functions of the stage's own checks
-    get none.
+    A reservation is a function's share and limit; None means no reservation. Each function in `REVERSING`
+    gets `reversals`. Each in `SELDOM` gets a tenth of that, at least 1. The functions of the stage's own
+    checks get none.
     """
 
     account: int = 1_000

@@ -96,7 +96,7 @@ _REFUSALS = ("account_closed", "account_blocked")
 """Promises of the simulated bank: the seconds it knows a key, and the reasons that never pay."""
 
 _SIMULATED_ACCOUNTS = ("DE89370400440532013000",)
-"""As `IBAN` in `settle/local/bank_statements.py`."""
+"""The simulated bank's account: `IBAN` in `settle/local/bank_statements.py`."""
 
 _LOCAL: Mapping[str, Any] = {
     "statements_every_minutes": 15,
@@ -164,7 +164,7 @@ def _simulated_bank(settings: Settings, url: str | None) -> PayoutSettings | Non
 def dev(*, stage: str, currencies: Sequence[str], kyc_url: str, **more: Any) -> Settings:
     """Return settings for trials: full logs, and no address to page.
 
-    `more` are settings from docs/reference/settings.md. Raises ValueError with the wrong setting.
+    `more` are settings from docs/reference/settings.md. Raises ValueError, which names the wrong setting.
     """
     return _profile(_DEV, stage, currencies, kyc_url, more)
 
@@ -178,7 +178,7 @@ def prod(
     - `runbooks`: the HTTPS address of `docs/runbooks/`.
     - `more`: settings from docs/reference/settings.md.
 
-    Raises ValueError with the wrong setting.
+    Raises ValueError, which names the wrong setting.
     """
     return _profile(
         _PROD, stage, currencies, kyc_url, {"page_address": page_address, "runbooks": runbooks, **more}

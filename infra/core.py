@@ -34,7 +34,7 @@ Graphs = Mapping[str, Mapping[str, Sequence[cloudwatch.IMetric]]]
 QUEUES, DEAD_LETTERS = "queues", "Dead letters"
 SETTLEMENTS, REQUESTS = "settlements", "Requests"
 FAILED, IN_LIMBO = "Functions failed", "In LIMBO, and reviews that end within the hour"
-"""Rows and graphs to which rooms add."""
+"""Dashboard rows and graphs to which rooms add metrics."""
 
 Part = TypeVar("Part")
 
@@ -124,7 +124,7 @@ class Room:
 
 
 def let_call(caller: lambda_.Function, variable: str, called: lambda_.Function) -> None:
-    """As `Core.let_call`, for a function that not every stage has."""
+    """Let `caller` call a function that not every stage has: see `Core.let_call`."""
     arn = called.function_arn
     caller.add_environment(variable, arn)
     caller.add_to_role_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn]))

@@ -21,7 +21,7 @@ _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class DoorsSettings(CoreSettings):
-    """`start_queue_calls` is the number of concurrent calls for the start queue."""
+    """Settings of the doors. `start_queue_calls`: concurrent calls that read the start queue."""
 
     start_queue_calls: int = 10
 
@@ -44,7 +44,7 @@ RECEIVES_MAX = 30
 """Tries of a message, one per visibility timeout. They cover about 2.5 hours of an outage."""
 
 BATCH_MAX = 4
-"""Messages of a call. With so few, each gets one slow try. A message without a start loses a try."""
+"""Messages per call. A call has time for four slow starts. Without a start, a message loses a try."""
 
 MESSAGE_BYTES_MAX = 16_384
 """Maximum size of a message: ten times a request. The dead-letter queue takes it with its reason."""

@@ -20,7 +20,7 @@ HEALTH = {"check": "health"}
 """The event that `handlers/kyc/verify_kyc.py` expects."""
 
 _REVIEW_SECONDS = 3600
-"""The same as `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""An alarm warns this long before a review ends: `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),

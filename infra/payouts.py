@@ -72,10 +72,10 @@ OPTIONAL = {
         failure=Urgency.MORNING,
     ),
 }
-"""Only FollowPayouts reaches the bank, and moves payouts."""
+"""The room's functions. Only FollowPayouts reaches the bank and moves payouts."""
 
 FILES, ANSWERS = "payouts/*", "answers/*"
-"""As `PREFIX` and `ANSWERS` in `payouts/over_files.py`."""
+"""Payout files and the bank's answers: `PREFIX` and `ANSWERS` in `payouts/over_files.py`."""
 
 
 def handlers_of(bank: PayoutSettings) -> dict[str, Handler]:
@@ -95,19 +95,19 @@ _OF_MOVES = (
     *("attempts", "first_sent_at", "sent_at", "sent_sha256", "paid_at", "ended_at"),
     *("debit_line", "return_line", "detail", "given_back_at", "given_back_to"),
 )
-"""Attributes of a payout that no event of the bank changes. Strangers call BankEvents."""
+"""Attributes of a payout that BankEvents cannot write: strangers can call it."""
 
 _READER = {"Put": (LISTED,)}
-"""Rows of ReadStatements, which lists the lines that name a payout."""
+"""Rows that ReadStatements puts, to list the statement lines that name a payout."""
 
 PAY_ROUTE, READ_ROUTE = "POST /payouts", "GET /payouts/{key}"
 PAY_CALL, READ_CALL = "POST/payouts", "GET/payouts/*"
 
 _LATE_SECONDS = 900
-"""Time for a backlog of the bank's outage."""
+"""Time to clear the backlog after an outage of the bank."""
 
 _RETURNED_MANY = 10
-"""In an hour. Single returns are ordinary: they have an event each."""
+"""Returns in an hour that raise the alarm. Single returns are ordinary: they have an event each."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,19 @@ NOT_NAMED = "https://bank.invalid"
 """A placeholder: `.invalid` never exists (RFC 2606)."""
 
 EXCHANGE_SECONDS_MAX = 15
-"""As `EXCHANGE_WITHIN` in `payouts/policy.py`: later, others ask about the payout."""
+"""Longest exchange: `EXCHANGE_WITHIN` in `payouts/policy.py`. Later, others ask about the payout."""
 
 _NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
-"""Both as in `payouts/port.py`."""
+"""Forms of a bank's name and of a refusal's reason, as in `payouts/port.py`."""
 
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
 _CHECKED_BY, _CHECK_DIGITS = 97, range(2, 99)
 _HOLDER_LENGTH_MAX = 70
-"""As in `payouts/iban.py` and `payouts/payout.py`."""
+"""Characters. `payouts/iban.py` and `payouts/payout.py` have the same rules for IBANs and holders."""
 
 FILES_CURRENCY = "EUR"
-"""As in `payouts/over_files.py`: a file is a SEPA credit transfer."""
+"""The currency of files, as in `payouts/over_files.py`: a file is a SEPA credit transfer."""
 
 _BOUNDS = {
     "window_seconds": (0, 400 * 86_400),
@@ -34,7 +34,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Debtor:
-    """The account from which a bank pays that takes files. Raises ValueError."""
+    """The account that the bank debits for payout files. Raises ValueError if it is invalid."""
 
     name: str
     iban: str
@@ -66,12 +66,12 @@ def _is_iban(text: object) -> bool:
 class PayoutSettings:
     """The bank, its promises and circuit, and the stage's limits.
 
-    The bank has an address, `url`, or takes files, which name its `debtor`.
+    The bank has an address (`url`), or takes files, which name the `debtor`.
     `window_seconds`: how long the bank knows a payout's key, from the first use; 0 for no promise.
     `accounts`: the stage's accounts at the bank, as its statements name them.
-    `refusals`: all reasons for which it never pays. `payout` and `day` are the highest amounts of a payout,
-    and of an account's UTC day, by currency, as decimal text; other currencies are not paid out. An exchange
-    lasts at most both timeouts.
+    `refusals`: all reasons for which the bank never pays. `payout`: the highest amount of a payout. `day`:
+    of an account's UTC day. Both are decimal text by currency; other currencies are not paid out. An
+    exchange lasts at most the sum of both timeouts.
     """
 
     url: str = NOT_NAMED
@@ -173,7 +173,7 @@ class PayoutSettings:
         )
 
     def to_files_json(self, payout: Mapping[str, int], day: Mapping[str, int], *, bucket: str) -> str:
-        """As `to_json`, for a bank that takes files. Raises ValueError for others."""
+        """Return the variable PAYOUTS for a bank that takes files. Raises ValueError for others."""
         if self.debtor is None:
             raise ValueError("debtor: is not set")
         files = {
@@ -189,5 +189,5 @@ class PayoutSettings:
 
 
 def _is_account(text: object) -> bool:
-    """Whether a text has the form that the reader of statements gives an account."""
+    """Whether a text names an account as read from statements: in capitals, without blanks."""
     return isinstance(text, str) and text != "" and text == "".join(text.split()).upper()

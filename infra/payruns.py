@@ -25,7 +25,7 @@ from .urgency import Urgency
 
 PAYRUN, PAYRUN_LINE = "PAYRUN#*", "PAYRUN_LINE#*"
 FILES = "runs/*"
-"""As `PREFIX` in `payruns/bucket.py`."""
+"""Objects with runs: `PREFIX` in `payruns/bucket.py`."""
 
 CHANGES = {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "PAYRUN#"}]}}}}
 
@@ -52,15 +52,15 @@ _PAYOUTS = replace(
 OPTIONAL = {"PayLines": _PAYOUTS}
 
 _PER_SECOND = (4, 1_000)
-"""At less, a part of 40 lines takes longer than the time that is kept for it."""
+"""Lines a second. Below 4, a part of 40 lines takes longer than its reserved time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PayRunSettings:
     """How fast runs are paid, and which need a second approval.
 
-    `lines_per_second`: of all runs together; one payer's account bears some 70. A run above one of the sums
-    `over`, as decimal text by currency, or with more lines than `lines_over`, needs two approvals.
+    `lines_per_second`: for all runs together; one payer's account bears some 70. A run needs two approvals
+    above `lines_over` lines, or above a sum in `over` (decimal text by currency).
     """
 
     lines_per_second: int = 40

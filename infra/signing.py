@@ -15,7 +15,7 @@ from .settings import CoreSettings
 from .table import DESTINATION, PAYOUT_CASE, PAYRUN_DECISION
 
 SIGNED = frozenset({SETTLEMENT, ENTRIES, EVIDENCE, ORDER, DESTINATION, PAYOUT_CASE, PAYRUN_DECISION})
-"""As in `signing/signature.py`."""
+"""Kinds of signed rows, as in `signing/signature.py`."""
 
 _KEYS_MAX = 20
 """Maximum keys. ReconcileBooks has all of them in its environment, which takes 4 KB."""
@@ -67,7 +67,7 @@ class RowKeys(Construct):
         return {"ROW_KEYS": self._texts[self._signing - 1]}
 
     def give_all(self, function: lambda_.Function) -> None:
-        """Let a function sign rows, and prove rows of every key: the last of its keys signs."""
+        """Let a function sign rows, and prove rows of every key. Its last key signs."""
         signing = self._texts[self._signing - 1]
         keys = [*(one for one in self._texts if one != signing), signing]
         self.give(function, {"ROW_KEYS": " ".join(keys)})

@@ -14,9 +14,9 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""The journal may get an object after it is emptied.
+"""Tries to delete the stack. The journal can get an object after it is emptied.
 
-The first try deletes its function, and so prevents more.
+The first try deletes the function that puts objects.
 """
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}

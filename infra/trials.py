@@ -1,6 +1,6 @@
 """Allowed and refused requests of each role, derived from the grants.
 
-A policy simulator must know context keys to decide them.
+A policy simulator needs context keys to decide a request.
 """
 
 from collections.abc import Iterator, Mapping

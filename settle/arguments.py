@@ -5,7 +5,7 @@ from settlement.core.model.request import ACCOUNT, KEY
 
 _INTERNAL_ACCOUNT = re.compile(r"(fees|losses):[A-Z0-9]{3,12}")
 _WITHOUT_STATEMENT = ("escrow:", "external:", "transit:", "suspense:")
-"""Internal accounts with entries in the other account's statement."""
+"""Prefixes of internal accounts. Only the other account's statement has their entries."""
 
 
 def check_key(key: str) -> str:

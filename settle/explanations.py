@@ -22,7 +22,7 @@ _WHO = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """An error's meaning, and who must do what.
+    """An error's meaning, who must act, and how.
 
     - `is_final`: the same call is refused again. None: no function raises the error.
     - `page`: a file under `docs/`, with its section.

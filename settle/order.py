@@ -41,7 +41,7 @@ _CODES = {
         Exit.REFUSED,
     ),
 }
-"""The refusals of the orders' and the settlements' API. After other errors the outcome is unknown."""
+"""Exit codes of refusals by the orders' and settlements' APIs. After other errors the outcome is unknown."""
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)

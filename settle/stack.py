@@ -25,7 +25,7 @@ _MARK = "StageConfig"
 """An output that every saga has. TableName is another."""
 
 CONNECTIONS = 10
-"""botocore's default."""
+"""A client's connections: botocore's default."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Stack:
 
     @cached_property
     def store(self) -> Store:
-        """The table, written by the functions' own code."""
+        """The table, accessed by the functions' own code."""
         return Store(self.client("dynamodb"), self.outputs["TableName"])
 
     @cached_property

@@ -1,8 +1,8 @@
-"""Hold the synthesised templates against cfn-lint, checkov and AWS's service authorization reference.
+"""Check the synthesised templates with cfn-lint, checkov and AWS's service authorization reference.
 
-`python tools/check_templates.py BIN TEMPLATE...`, where BIN has the commands and their Python. What they find
-is explained in `infra/template_findings.toml`, or it fails the check; so does an explanation that no finding
-needs.
+`python tools/check_templates.py BIN TEMPLATE...`, where BIN has the commands and their Python. A finding
+without an explanation in `infra/template_findings.toml` fails the check; so does an explanation without a
+finding.
 """
 
 import json
@@ -28,14 +28,14 @@ class Finding(NamedTuple):
 
 
 def of_cfn_lint(folder: Path, templates: list[Path]) -> Iterator[Finding]:
-    """Yield what cfn-lint finds."""
+    """Yield cfn-lint's findings."""
     for found in _json(folder / "cfn-lint", "--format", "json", *templates):
         path = found["Location"]["Path"] or ["", "(template)"]
         yield Finding(found["Rule"]["Id"], _name(str(path[1])), found["Message"])
 
 
 def of_checkov(folder: Path, templates: list[Path]) -> Iterator[Finding]:
-    """Yield what checkov finds, by the rules that it has on this machine: it asks no server."""
+    """Yield checkov's findings, by its rules on this machine: it asks no server."""
     options = ("--framework", "cloudformation", "--quiet", "--compact", "--output", "json")
     for found in _json(folder / "checkov", *options, "--file", *templates)["results"]["failed_checks"]:
         resource = found["resource"].rpartition(".")[2]
@@ -43,7 +43,7 @@ def of_checkov(folder: Path, templates: list[Path]) -> Iterator[Finding]:
 
 
 def of_the_reference(folder: Path, templates: list[Path]) -> Iterator[Finding]:
-    """Yield the grants of unknown actions, and those on an ARN of actions that AWS scopes to none."""
+    """Yield grants of unknown actions, and grants on an ARN of actions that need `*`."""
     for template in templates:
         for resource, action in _json(folder / "python", INERT_GRANTS, template):
             yield Finding("InertGrant", _name(resource), f"{action} is unknown, or is allowed on * alone")

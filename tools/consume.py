@@ -1,8 +1,8 @@
 """Use the built package as a stranger does: install it, upgrade it, and settle in an app of one's own.
 
 An older wheel's saga is updated with payments in flight, and the demo runs. Then, for both ends of the
-dependencies' ranges, the apps of `examples/app` are deployed to the embedded AWS as they are, each of their
-sagas pays and reverses, and its books are proved.
+dependencies' ranges, the apps of `examples/app` are deployed unchanged to the embedded AWS. Each saga pays
+and reverses, and its books are proved.
 """
 
 import argparse
@@ -23,11 +23,11 @@ APPS = {"app.py": ["Payments/Saga"], "two.py": ["Payments-north/Saga", "Payments
 """The sagas of each app."""
 
 COMPENSATED = 4
-"""Exit code of a settlement that ended otherwise than paid."""
+"""Exit code of a settlement that ended unpaid."""
 
 
 def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
-    """Pay, reverse, and prove that the saga has so many settlements, and no others."""
+    """Pay, reverse, and prove that the saga has exactly `settlements` settlements."""
     settle = ("settle", "account", "open")
     stranger.run(*settle, "alice", "--currency", "EUR", "--deposit", "1000.00", "--stack", saga)
     stranger.run(*settle, "bob", "--currency", "EUR", "--stack", saga)
@@ -40,7 +40,7 @@ def settles(stranger: Stranger, saga: str, key: str, settlements: int) -> None:
 
 
 def lowest() -> str:
-    """Return the lower ends of the ranges of the command and the construct, as constraints."""
+    """Return the lowest versions of the command's and the construct's dependencies, as constraints."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     declared = (*project["dependencies"], *project["optional-dependencies"]["cdk"])
     return "\n".join(re.sub(r">=([^,]+).*", r"==\1", one) for one in declared)
@@ -49,7 +49,7 @@ def lowest() -> str:
 def consume(wheel: Path, folder: Path) -> None:
     """Update an older wheel to the newest versions, then use the lowest ones on the same sagas.
 
-    The embedded AWS needs one version of botocore, so the lowest ones have an environment without it.
+    The embedded AWS needs one version of botocore. So the lowest versions have an environment without it.
     """
     newest, oldest = Stranger(folder / "newest"), Stranger(folder / "lowest")
     newest.install(f"{older(folder)}[local]")

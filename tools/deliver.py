@@ -1,13 +1,12 @@
-"""One stage from the checkout to the account: `python tools/deliver.py dev`, or `make deliver STAGE=dev`.
+"""Deliver a stage from the checkout to AWS: `python tools/deliver.py dev`, or `make deliver STAGE=dev`.
 
 preflight ──▶ synthesis ──▶ guard ──▶ validation ──▶ deployment of what the guard has judged
 
-The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The credentials are
-those of the AWS SDKs, and the region that of the CDK. Each step ends the run if it fails; a run is safe to
-repeat.
+The context of the stage comes from the environment: KYC_URL, PAGE_ADDRESS, and so on. The AWS SDKs
+find the credentials, and the CDK the region. A failed step ends the run. A run is safe to repeat.
 
-For the validation, CDK makes a change set and deletes it, with its own new stack. CloudFormation looks at
-taken names, quotas and properties; CDK prints its findings. A refused validation ends in a warning, and the
+For the validation, CDK makes a change set, then deletes it and any stack made for it. CloudFormation checks
+names, quotas and properties; CDK prints its findings. A refused validation ends in a warning, and the
 deployment's own change set meets the same findings.
 """
 
@@ -49,7 +48,7 @@ def deployed(client: Any, stack: str) -> dict[str, Any]:
 
 
 def steps(stage: str, before: str, options: list[str]) -> Iterator[list[str]]:
-    """Yield the commands, in their order; the template of before is in the file `before`."""
+    """Yield the commands in order. The file `before` has the deployed template."""
     stack, binaries = f"settlement-{stage}", Path(sys.executable).parent
     cdk = [str(PROJECT / "node_modules/.bin/cdk")]
     yield [str(binaries / "settle"), "preflight", "--stage", stage, *options]

@@ -1,6 +1,6 @@
 """Build a release into dist/: the source distribution, the wheel, the bill of materials and their digests.
 
-Each is built twice, and must be the same byte for byte: any build of a tag is the published one.
+Both distributions are built twice, and must be equal byte for byte: any build of a tag is the published one.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _BUILD = (
 
 
 def build(folder: Path, sources: Path = PROJECT) -> Path:
-    """Build both distributions into a folder; return the wheel, made from the other one as users get it."""
+    """Build both distributions into a folder; return the wheel, built from the source distribution."""
     _run("sdist", sources, folder)
     (archive,) = folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as source, tarfile.open(archive) as packed:
@@ -32,7 +32,7 @@ def build(folder: Path, sources: Path = PROJECT) -> Path:
 
 
 def unpack(packed: tarfile.TarFile, folder: Path) -> None:
-    """Unpack an archive by the filter `data`, which Python has from 3.11.4 on."""
+    """Unpack an archive with the filter `data`, if Python has it (3.11.4 and later)."""
     packed.extraction_filter = getattr(tarfile, "data_filter", None)
     packed.extractall(folder)  # noqa: S202 - our own archives
 
@@ -42,7 +42,7 @@ def _run(kind: str, source: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Raise SystemExit if the builds differ, or the version is another one than the project's."""
+    """Build a release. Raises SystemExit if the builds differ, or for another version than the project's."""
     parser = argparse.ArgumentParser(prog="make dist", description=__doc__)
     parser.add_argument("--version", help="the version that the tag names")
     wanted = parser.parse_args().version

@@ -1,4 +1,4 @@
-"""Hold `infra/execution_policies.json` against the templates: `python tools/execution_role.py TEMPLATE...`.
+"""Compare `infra/execution_policies.json` with the templates: `python tools/execution_role.py TEMPLATE...`.
 
 The file has the managed policies of a CloudFormation execution role that is narrower than an administrator.
 Each resource type's schema, in cfn-lint's copy, names the actions by which CloudFormation handles it.
@@ -14,19 +14,19 @@ from typing import Any
 
 POLICIES = Path(__file__).parents[1] / "infra" / "execution_policies.json"
 DOCUMENT_MAX = 5_800
-"""Characters, some below IAM's limit of 6,144."""
+"""Maximum characters: a little below IAM's limit of 6,144."""
 
 BESIDE = (
     *("ssm:GetParameters", "kms:Decrypt", "s3:GetObject"),
     *(f"logs:{one}LogDelivery" for one in ("Create", "Delete", "Get", "Update")),
     *("logs:ListLogDeliveries", "logs:DescribeResourcePolicies", "logs:PutResourcePolicy"),
 )
-"""For parameters of a template, for the functions' code in CDK's bucket, and for the access logs of HTTP
-APIs: their page names these, and their schema does not.
+"""Actions for a template's parameters, for the functions' code in CDK's bucket, and for the access logs of
+HTTP APIs. AWS's page about the logs names these actions; the schema does not.
 """
 
 _ACTION = re.compile(r"[a-z0-9-]+:[A-Z][A-Za-z]+")
-"""A schema also has `s3:REST.PUT.OBJECT`, and `s3:getObject` beside `s3:GetObject`."""
+"""An action's form. A schema also has `s3:REST.PUT.OBJECT`, and `s3:getObject` beside `s3:GetObject`."""
 
 _OF_CDK = "AWS::CDK::Metadata"
 _LISTING = "list"
@@ -50,7 +50,7 @@ def _of_kind(kind: str) -> Iterator[str]:
 
 
 def documents(actions: Iterable[str]) -> list[dict[str, Any]]:
-    """Return policy documents that allow actions, in order, each as long as IAM takes it."""
+    """Return policy documents that allow actions, in order, each as long as IAM allows."""
     found: list[list[str]] = [[]]
     for action in sorted(actions):
         if len(_text(_document([*found[-1], action]))) > DOCUMENT_MAX:
@@ -69,7 +69,7 @@ def _text(document: Any) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit with 1 if the file differs from the need."""
+    """Return 1 if the file differs from the needed actions."""
     wanted = documents(needed(Path(one) for one in arguments if one != "--write"))
     if "--write" in arguments:
         POLICIES.write_text(json.dumps(wanted, indent=2) + "\n")

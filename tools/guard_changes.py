@@ -13,7 +13,7 @@ from infra.preflight.guard import faults
 
 
 def main(arguments: list[str]) -> int:
-    """Compare two files; 0 if nothing is at fault, 1 if something is, 2 for files that are no templates."""
+    """Compare two templates. Return 0 without faults, 1 with faults, 2 if a file is not a template."""
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2

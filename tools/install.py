@@ -1,4 +1,4 @@
-"""Run a long installation, and print at least each ten seconds what it is doing and for how long.
+"""Run a long installation, and print its progress and time at least every ten seconds.
 
 `python3 tools/install.py "Python packages" pip install …`. It needs the standard library alone: it runs
 before anything is installed. The command's own output is shown only if the command fails.
@@ -17,10 +17,10 @@ TELL_EVERY_SECONDS = 10
 STOP_SECONDS_MAX = 10
 WIDTH = 80
 INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, as shells have it."""
+"""The exit code of a program that Ctrl-C ended, as in shells."""
 
 NOT_FOUND = 127
-"""The exit code for a program that cannot be started, as shells have it."""
+"""The exit code for a program that cannot be started, as in shells."""
 
 
 def install(title: str, command: list[str]) -> int:

@@ -1,7 +1,7 @@
-"""Drawings of the machines for `settle report`: Graphviz's layout, with an id for each state and each way.
+"""Drawings of the machines for `settle report`: Graphviz's layout, with an id for each state and transition.
 
-`python -m tools.state_graphs` draws them anew after a change of a definition. It needs Graphviz's `dot`, and
-nothing else does: the drawings are kept in the tree.
+Run `python -m tools.state_graphs` after a change of a definition. Only this needs Graphviz's `dot`: the
+drawings are in the repository.
 """
 
 import json
@@ -48,7 +48,7 @@ def ways(state: Any) -> list[str]:
 
 
 def source(machine: str) -> str:
-    """Return a machine as Graphviz reads it. A way to a failure does not pull its state up."""
+    """Return a machine as Graphviz reads it. In the layout, normal transitions weigh most."""
     found = states(machine)
     lines = [f'digraph "{machine}" {{', "rankdir=TB; nodesep=0.25; ranksep=0.35;"]
     lines.append('node [shape=box, style=rounded, fontname="Helvetica", fontsize=12, margin="0.12,0.06"];')
@@ -62,7 +62,7 @@ def source(machine: str) -> str:
 
 
 def drawing(machine: str) -> str:
-    """Return the drawing of a machine without what the page's own style says: colours, fonts, sizes."""
+    """Return a machine's drawing without colours, fonts and sizes, which the page's style sets."""
     drawn = subprocess.run(
         ["dot", "-Tsvg"],  # noqa: S607
         input=source(machine),

@@ -1,4 +1,4 @@
-"""A person who has the package, and no checkout: a folder with an environment of its own."""
+"""A person with the package, but no checkout: a folder with an environment of its own."""
 
 import json
 import os
@@ -15,7 +15,7 @@ COMMAND_SECONDS_MAX = 1_800
 
 
 class Stranger:
-    """Runs commands in the folder, which knows nothing of the checkout."""
+    """Runs commands in a folder that is isolated from the checkout."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -32,7 +32,7 @@ class Stranger:
         self.run(uv, "pip", "install", "-q", "--python", "venv/bin/python", *words)
 
     def run(self, *words: str, exits: int = 0) -> str:
-        """Run a command; return its output. Raises SystemExit, after showing it, if it exits otherwise."""
+        """Run a command; return its output. Unless it exits with `exits`, print it and raise SystemExit."""
         known = ("PYTHON", "VIRTUAL_ENV", "AWS_", "SETTLE_", "POWERTOOLS_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(known)}
         ours = str(PROJECT / ".venv")
@@ -66,7 +66,7 @@ class Stranger:
         return self.told("start", "payment.json", "--stack", saga, exits=exits)
 
     def use(self, variables: Mapping[str, str]) -> None:
-        """Take variables into the shell."""
+        """Set environment variables for later commands."""
         self._variables |= variables
 
 
@@ -74,6 +74,6 @@ PAYMENT = {"payer": "alice", "payee": "bob", "amount": "40.00", "currency": "EUR
 
 
 def ensure(found: object, wanted: object) -> None:
-    """Raise SystemExit if something else is found."""
+    """Raise SystemExit unless both values are equal."""
     if found != wanted:
         raise SystemExit(f"found {found}, wanted {wanted}")

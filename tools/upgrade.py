@@ -1,7 +1,7 @@
-"""An older wheel's saga with unfinished payments, updated to a newer wheel: `make consume` does it.
+"""Update an older wheel's saga with unfinished payments to a newer wheel: a part of `make consume`.
 
-On the older code begin a case of LIMBO, a KYC review, and payments that come all the while. After the update
-each of them ends as it must, and no resource is another one.
+The older code begins a case of LIMBO, a KYC review, and payments; more payments come during the update. After
+it, each of them ends as it must, and no resource was replaced.
 """
 
 import io
@@ -29,7 +29,7 @@ INTERFACE = "tests/released/0.1.0/interface.json"
 STACK, SAGA = "Payments", "Payments/Saga"
 STUCK, REVIEWED = "upgrade-stuck-01", "upgrade-review-1"
 DELAY_SECONDS = 1
-"""The KYC provider's: at any instant a payment is in flight."""
+"""The KYC provider's delay: with it, a payment is always in flight."""
 
 END_SECONDS_MAX = 120
 IN_LIMBO, IN_FLIGHT = 5, 7
@@ -39,7 +39,7 @@ MADE_ANEW = ("AWS::CDK::Metadata",)
 
 
 def older(folder: Path) -> Path:
-    """Build the newest earlier release; before the first one, the commit that promised its interface.
+    """Build the newest earlier release; without a release, the commit that promised its interface.
 
     Without either, as in a shallow clone, build today's distribution in `folder` under an older version.
     """
@@ -95,7 +95,7 @@ class Unfinished:
             thread.join()
 
     def end(self) -> int:
-        """Decide the review and the case; prove how all has ended. Return the number of settlements."""
+        """Decide the review and the case; check the end of all payments. Return their number."""
         stranger = self._stranger
         ensure(self._resources.items() - self._physical().items(), set())
         ensure(list(faults(self._before, self._template())), [])

@@ -1,1 +1,1 @@
-"""Ways to settle a payment and to reverse it, through the same seeded lives: `make rivals`."""
+"""Compare ways to settle and reverse a payment, in the same seeded lives: `make rivals`."""

@@ -1,4 +1,4 @@
-"""Let every way go through the same lives, and write the table; or tell one life, line by line."""
+"""Play the same lives in every way, and write the table; or print one life, line by line."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""DBOS on PostgreSQL: a workflow of transactions that backs out if a step fails, as in its checkout example.
+"""DBOS on PostgreSQL: a workflow of transactions, reversed after a failure, as in its checkout example.
 
 DBOS records each transaction's result in the transaction itself. If a process dies, DBOS recovers the
 workflow, as at a restart; a process that only hangs goes on beside the recovered workflow.
@@ -206,7 +206,7 @@ def _execute(session: Any, step: Step, key: str) -> None:
 
 
 class _Accounts:
-    """The accounts of one payment. A closed one has another name, under which no step finds it."""
+    """The accounts of one payment. Closing an account renames it, so no step finds it."""
 
     def __init__(self, engine: Any, life: Life) -> None:
         self._engine, self.key = engine, f"life-{life.seed}"

@@ -1,4 +1,4 @@
-"""A Lambda durable function with plain writes, after its guide's page about sagas, in AWS's local runner.
+"""A Lambda durable function with plain writes, as on its guide's page about sagas, in AWS's local runner.
 
 Each step that succeeds registers its reversal; a failure runs them from the last to the first, each in a step
 of its own, and the execution fails. With `at_most_once`, a step that moves money is never repeated, as the
@@ -34,7 +34,7 @@ class InvocationDied(Exception):
 
 
 def _no_wait() -> None:
-    """Let the local runner repeat steps and invocations at once."""
+    """Let the local runner repeat steps and invocations without a wait."""
     scheduled, invoke = Executor.on_step_retry_scheduled, InProcessInvoker.invoke
     Executor.RETRY_BACKOFF_SECONDS = 0
 

@@ -1,4 +1,4 @@
-"""The verdict on a life: by its balances alone, and by its pages."""
+"""The verdict on a life, from its balances and its pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ REVERSED = dict.fromkeys(SETTLED, 0)
 
 
 class Verdict(StrEnum):
-    """The end of a life."""
+    """The possible ends of a life."""
 
     RIGHT = "right"
     DOUBLED = "doubled"
@@ -41,10 +41,10 @@ class Outcome:
 
 
 def judge(end: End) -> Verdict:
-    """Return the verdict; the first that fits, from the worst on.
+    """Return the worst verdict that fits.
 
     Doubled: an account has moved more than once, or was paid though the payer has the money again. Lost: the
-    sum of all balances differs. Stuck: the escrow has some, or the fee is missing.
+    sum of all balances differs. Stuck: the escrow is not empty, or the fee is missing.
     """
     moved = end.moved
     if any(moved[name] not in (0, SETTLED[name]) for name in ("alice", "bob", "fees")):

@@ -1,6 +1,6 @@
 """A life: what happens to one payment, drawn from a seed.
 
-A fault has a logical position, the step and the number of its try, so each way meets it in its own terms.
+A fault has a logical position: the step and the number of its try. So it applies to each way.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 FOR_EVER = -1
-"""Refuses a reversal at each try: the payer's account is closed."""
+"""For `reversal_refused`: every try is refused, because the payer's account is closed."""
 
 _REFUSED_TRIES = (0, 0, 0, 1, 2, 4, 10, FOR_EVER, FOR_EVER)
 _FAULTS, _TRIES = (1, 1, 2, 3), (1, 1, 1, 2, 3)

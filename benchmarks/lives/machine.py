@@ -1,4 +1,4 @@
-"""AWS's saga samples: a function a step, and a Step Functions machine that catches a failure and reverses.
+"""AWS's saga samples: a function per step, and a Step Functions machine that catches a failure and reverses.
 
 With `retries`, each state also repeats its function, as Step Functions does by default; with `idempotent`,
 Powertools' decorator is around each function.
@@ -94,7 +94,7 @@ class Clock:
 
     @contextmanager
     def read_by_powertools(self) -> Iterator[None]:
-        """Be the clock of Powertools' idempotency."""
+        """Let Powertools' idempotency read this clock."""
         fake = SimpleNamespace(datetime=SimpleNamespace(now=lambda: self.now), timedelta=dt.timedelta)
         with ExitStack() as stack:
             for name in _TIMED:

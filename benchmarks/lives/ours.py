@@ -40,13 +40,13 @@ assert environment  # the functions read it at import
 _WRITES = ("put_item", "update_item", "transact_write_items")
 _OVER = ("SETTLED", "COMPENSATED", "REJECTED", "LIMBO")
 _MINUTES = 40
-"""Minutes of recovery after the last event: the deadline of a payment and its longest pause pass."""
+"""Minutes of recovery after the last event: longer than a payment's deadline and longest pause."""
 
 _ACCOUNTS = {"payer": "alice", "payee": "bob"}
 
 
 class _Client:
-    """The client of the functions: the first write in a try of a step is the one that meets the fault."""
+    """The client of the functions. In each try of a step, the first write meets the fault."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -80,7 +80,7 @@ class _Accounts:
 
 
 class _World(World):
-    """The stage, whose functions meet the storm."""
+    """The stage, whose functions meet the faults of a storm."""
 
     storm: Storm
     client: _Client
@@ -109,7 +109,7 @@ class _World(World):
 
 
 def play(place: Place, life: Life) -> tuple[End, list[str]]:
-    """Play a life; return its end, and what happened. The place's table has this life alone."""
+    """Play a life; return its end, and what happened. The place's table has only this life."""
     raw = plain.client(place.url)
     client, told = _Client(raw), over(raw, place.table)
     world = _World(Ledger(raw, place.table, over(client, place.table).store))
@@ -158,7 +158,7 @@ def _end(world: _World, accounts: _Accounts) -> End:
 
 @contextmanager
 def _in_place(world: _World) -> Iterator[None]:
-    """Let the functions use this world, quietly."""
+    """Let the functions use the clients and the clock of this world."""
     replaced: list[tuple[Any, str, Any]] = [
         (_provider, "ask", world.provider.ask),
         (_dependencies, "store", world.ledger.store),

@@ -21,7 +21,7 @@ _REJECTED = "REJECTED"
 
 
 class Refused(Exception):
-    """A refusal for good: by the KYC provider, or because an account does not exist."""
+    """A permanent refusal: by the KYC provider, or because an account does not exist."""
 
 
 def lost() -> Exception:
@@ -31,7 +31,7 @@ def lost() -> Exception:
 
 
 def refused() -> Exception:
-    """Return the error of a client that DynamoDB refuses for now."""
+    """Return the error of a client that DynamoDB temporarily refuses."""
     answer = {"Error": {"Code": "InternalServerError", "Message": "try again"}}
     error: Exception = ClientError(answer, "TransactWriteItems")
     return error
@@ -64,7 +64,7 @@ class Table:
         return row
 
     def close(self, who: str) -> None:
-        """Take away an account, and keep its row."""
+        """Delete an account from the table, and keep its row."""
         name = _names(who)
         self._kept[name] = self.row(name)
         self._client.delete_item(TableName=self._table, Key=self.key(name))
@@ -74,7 +74,7 @@ class Table:
         self._put(self._kept.pop(_names(who)))
 
     def moved(self) -> dict[str, int]:
-        """Return the changes since the opening."""
+        """Return the changes of the balances since the opening."""
         rows = {name: self._kept.get(name) or self.row(name) for name in ("alice", "bob", "fees")}
         found = {name: int(row["available"]["N"]) for name, row in rows.items()}
         found["alice"] -= OPENING

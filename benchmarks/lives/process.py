@@ -1,4 +1,4 @@
-"""A process for each way, as ways change their imports, and some leave threads behind."""
+"""Run each way in its own process: ways patch their imports, and some leave threads behind."""
 
 import logging
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Lets the faults of a life happen to the writes of a way, and writes down what happened."""
+"""Inject the faults of a life into the writes of a way, and record the events."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,18 +22,18 @@ class Accounts(Protocol):
     """The accounts of one payment."""
 
     def close(self, who: str) -> None:
-        """Take away the account of the "payer" or the "payee"; its balance stays on record."""
+        """Close the account of the "payer" or the "payee". Its balance stays on record."""
 
     def reopen(self, who: str) -> None:
-        """Bring an account back with its balance."""
+        """Reopen an account with its balance."""
 
 
 @dataclass
 class Storm:
     """The faults of a life, as they happen.
 
-    `lost` and `refused` return the errors by which a way's client reports an answer that got lost, and a
-    database that refuses a write for now.
+    `lost` and `refused` return the errors of a way's client: for a lost answer, and for a write that the
+    database temporarily refuses.
     """
 
     life: Life
@@ -47,11 +47,11 @@ class Storm:
     _closed: set[str] = field(default_factory=set)
 
     def tell(self, text: str) -> None:
-        """Write down an event."""
+        """Record an event."""
         self.told.append(text)
 
     def begins(self, step: Step) -> None:
-        """Count a try of a step; some close an account."""
+        """Count a try of a step. Some tries close an account."""
         self.tries[step] += 1
         if step is Step.RELEASE and self.tries[step] == self.life.payee_closed_from:
             self._close("payee")
@@ -90,7 +90,7 @@ class Storm:
         self._late.append((kind, step, self.tries[step], send))
 
     def answered(self, step: Step) -> None:
-        """Let the late writes arrive for which a try's success is the sign."""
+        """Record a try's success, and send the late writes that wait for it."""
         if (step, self.tries[step]) in self._answered:
             return
         self._answered.add((step, self.tries[step]))
@@ -104,7 +104,7 @@ class Storm:
             )
 
     def over(self) -> None:
-        """Let all late writes arrive: nothing else will happen."""
+        """Send all late writes: the life is over."""
         self._reopen_payee()
         self._arrive(lambda kind, of, number: True)
 

@@ -1,4 +1,4 @@
-"""The ways that go through the lives, and what each was told to do."""
+"""The compared ways, and the advice that each follows."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -104,13 +104,13 @@ WAYS = {
 
 
 def play(name: str, url: str, seeds: range) -> list[Outcome]:
-    """Let a way go through the lives of the seeds, on a server."""
+    """Play the lives of the seeds in one way, on a server."""
     one = player(WAYS[name], url, name)
     return [_outcome(life, one) for life in map(draw, seeds)]
 
 
 def player(way: Way, url: str, table: str) -> Play:
-    """Return the player of a way. Its lives share a table, but this project's do not."""
+    """Return the player of a way. Its lives share a table, except in this project's way."""
     module = importlib.import_module(f"benchmarks.lives.{way.module}")
     if way.module == "ours":
         return lambda life: module.play(engine.table(url, f"{table}-{life.seed}", is_ours=True), life)

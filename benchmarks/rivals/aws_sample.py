@@ -1,4 +1,4 @@
-"""The shape of AWS's saga samples: a function a step, which logs its event and writes a row."""
+"""The shape of AWS's saga samples: one function per step, which logs its event and writes a row."""
 
 import json
 from collections.abc import Callable, Sequence

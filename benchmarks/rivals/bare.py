@@ -28,7 +28,7 @@ class Bare:
         self._client = boto3.client("dynamodb", endpoint_url=place.url)
 
     def attempts(self, key: str) -> Sequence[Attempt]:
-        """Return the calls, made for a key."""
+        """Return the recorded calls, with another key."""
         made = [(name, json.loads(params.replace(_KEY, key))) for name, params in self._recorded]
         return [partial(getattr(self._client, name), **params) for name, params in made]
 

@@ -32,7 +32,7 @@ _STEPS = {
         INSERT INTO entry VALUES (:key, 'fee', 'escrow', 'fees', :fee)
     """,
 }
-"""A customer's balance, an escrow, and an entry for each movement: what this project's rows have."""
+"""SQL of each step. As in this project, there are balances, an escrow, and an entry per movement."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Commits:
     commits: int = 0
 
     def watch(self, engine: Any) -> None:
-        """Count on an engine."""
+        """Count the statements and commits of an engine."""
         commit, own = engine.dialect.do_commit, threading.get_ident()
 
         def do_commit(connection: Any) -> None:

@@ -58,7 +58,7 @@ class Durable:
         return [run]
 
     def extra(self) -> dict[str, int]:
-        """Return the last execution's operations, its start among them, and the bytes that it kept."""
+        """Return the last execution's number of operations, including its start, and its stored bytes."""
         return {"durable_operations": self._operations + 1, "durable_bytes": self._bytes}
 
 

@@ -19,7 +19,7 @@ Function = Callable[[str, Any], Any]
 class Ours:
     """The four functions, with a provider that approves at once.
 
-    A payee who is new to the environment is the dearer one: it `forgets` the payee before each settlement.
+    With `forgets`, the environment forgets the payee before each settlement: a new payee costs more.
     """
 
     def __init__(self, place: Place, *, forgets: bool = True) -> None:

@@ -13,7 +13,7 @@ PLOT = PROJECT / "docs" / "internals" / "worst-day.svg"
 
 
 def main() -> int:
-    """Exit with 1 if a promise is broken."""
+    """Play, check and draw the day. Return 1 if a promise is broken."""
     parser = argparse.ArgumentParser(prog="make worst-day", description=__doc__)
     parser.add_argument("--rate", type=float, default=20, help="payments a second")
     parser.add_argument("--seconds", type=int, default=600, help="how long the day takes")

@@ -1,4 +1,4 @@
-"""The figures of a day that was played, and what is wrong with them."""
+"""The figures of a played day, and its broken promises."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 SECONDS_MAX = 15
-"""The time in which a good payment is settled, or given back."""
+"""Longest time until a good payment is settled or given back."""
 
 ENDED = ("SETTLED", "COMPENSATED", "REJECTED")
 ENDING = ("BeginCompensation", "VoidHold", "ReclaimFunds", "RefundFee", "EnterLimbo", "RecoverStalled")
@@ -30,7 +30,7 @@ class Paid:
 class Played:
     """A day: its payments, the calls that have reached the provider, and the states of the circuit.
 
-    `calls` has the second of each call, and the payment that it is about. `circuit` has that of each change.
+    `calls` has each call's second and payment, `circuit` each change's second and state.
     `began_at` has the first second of each part of the day.
     """
 
@@ -47,24 +47,24 @@ class Played:
 
     @property
     def asked_while_dead(self) -> int:
-        """The payments about which calls reached the provider while it was dead; each may be tried thrice."""
+        """The number of payments whose calls reached the dead provider. Each can be tried three times."""
         return len({key for at, key in self.calls if self._is_dead(at)})
 
     @property
     def probes_while_dead(self) -> int:
-        """The probes that the circuit has sent meanwhile."""
+        """The number of probes that the circuit sent to the dead provider."""
         return sum(state == "HALF_OPEN" and self._is_dead(at) for at, state in self.circuit)
 
     @property
     def asked_max(self) -> int:
-        """The payments about which the circuit asks a dead provider at most, after hours with answers."""
+        """The maximum of `asked_while_dead`, if the provider answered for hours before."""
         return self.failures_to_open + 3 * self.environments + self.probes_while_dead
 
     def _is_dead(self, at: float) -> bool:
         return self.began_at["dead"] <= at < self.began_at["back"]
 
     def faults(self, seconds_max: float = SECONDS_MAX) -> list[str]:
-        """Return what the day has broken of the promises; nothing if all is well."""
+        """Return the promises that the day has broken."""
         good = [one for one in self.payments if one.is_good]
         slow = [one for one in good if one.seconds is None or one.seconds > seconds_max]
         late = [one for one in self.payments if one.error == "DeadlineExceeded"]
@@ -98,12 +98,12 @@ class Played:
         return "\n".join(lines)
 
     def write(self, path: Path) -> None:
-        """Keep the figures, for the plot."""
+        """Write the figures to a file, for the plot."""
         path.write_text(json.dumps(asdict(self)))
 
 
 def read(path: Path) -> Played:
-    """Return the figures that were kept."""
+    """Return the figures in a file."""
     kept = json.loads(path.read_text())
     payments = [Paid(**one) for one in kept.pop("payments")]
     circuit = [(at, state) for at, state in kept.pop("circuit")]

@@ -30,9 +30,9 @@ CONCURRENCY = 64
 """The embedded account's quota: each function in flight is a process of this machine."""
 
 LIMITS = {"VerifyKyc": 16, "KycDecided": 2, "HoldFunds": 8, "ReleaseFunds": 6, "CollectFee": 6}
-"""The limits of those that end no payment by a reversal.
+"""Concurrency limits of functions that take no part in a reversal.
 
-The embedded AWS sets nothing aside: what these leave of the quota is what AWS reserves for the others.
+The embedded AWS reserves nothing. The rest of its quota stands for AWS's reservations for other functions.
 """
 
 PAYERS = 10
@@ -72,13 +72,13 @@ class Day:
     environments: int = 0
 
     def open_accounts(self) -> None:
-        """Open the accounts of the good clients, of the one with garbage, and of a payee."""
+        """Open the accounts of the good clients, of the client with garbage, and of a payee."""
         self.payers = [new_account(self.embedded, f"payer{number}", "1000.00") for number in range(PAYERS)]
         self.bad = new_account(self.embedded, "kyc-garbage", "1000.00")
         self.payee = new_account(self.embedded, "payee")
 
     def warm_up(self) -> None:
-        """Start the functions: the day is one of a stage in use."""
+        """Start the functions, as on a stage in use."""
         for is_good in WARM_UP_ROUNDS:
             self.began = time.time()
             with ThreadPoolExecutor(WARM_UP_PAYMENTS) as pool:
@@ -89,7 +89,7 @@ class Day:
         self.server.calls.clear()
 
     def play(self, silent: list[int], say: Callable[[str], None]) -> None:
-        """Send payments through all hours, one after the other in time, however long each takes."""
+        """Send payments on time through all hours, however long each takes."""
         self.server.begin(DAY[0], self.names, silent)
         self.began = time.time()
         beside = [
@@ -118,7 +118,7 @@ class Day:
             thread.join()
 
     def _pay(self, hours: Hours, due: float, *, is_good: bool) -> None:
-        """Send a payment. Its time counts from when it was due, however late it could be sent."""
+        """Send a payment. Its time counts from its due time, even if it is sent later."""
         key = f"day-{secrets.token_hex(8)}"
         payer = self.payers[len(self.sent) % PAYERS] if is_good else self.bad
         request = {"key": key, "payer": payer, "payee": self.payee, "amount": "0.10", "currency": "EUR"}
@@ -233,7 +233,7 @@ def prepared(rate: float, seconds: int, say: Callable[[str], None]) -> Iterator[
 
 
 def _lead_to(day: Day) -> None:
-    """Let VerifyKyc ask this provider, by names that `slow_names` looks up."""
+    """Point VerifyKyc to this provider, by a name that `slow_names` looks up."""
     python = day.embedded.home / "python"
     program = Path(__file__).parent / "slow_names.py"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')

@@ -42,7 +42,7 @@ DAY = (
 
 
 class _Recording(Provider):
-    """The simulated provider, which closes each connection: every call looks up its name, and connects."""
+    """The simulated provider. It closes each connection, so every call looks up its name and connects."""
 
     protocol_version = "HTTP/1.0"
     server: "DayServer"
@@ -53,7 +53,7 @@ class _Recording(Provider):
 
 
 class DayServer(Server):
-    """The provider on a free port of 127.0.0.1, with the calls that have reached it: when, about what."""
+    """The provider on a free port of 127.0.0.1, with the time and payment of each call."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -66,7 +66,7 @@ class DayServer(Server):
         return int(self.server_address[1])
 
     def begin(self, hours: Hours, names: Path, silent_ports: list[int]) -> None:
-        """Behave as in these hours, and let the names lead there."""
+        """Switch to the behaviour and the name lookups of these hours."""
         self.state.change({"behaviour": hours.behaviour})
         listening = [*silent_ports[: hours.silent], self.port]
         told = names.with_suffix(".new")

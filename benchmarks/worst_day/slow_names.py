@@ -1,8 +1,8 @@
-"""The Python of a function whose name server is slow, and knows addresses that are silent. Run as a program.
+"""Run a function whose name lookups are slow and lead to silent addresses.
 
-The embedded AWS starts each function by the interpreter that its variable `PYTHON` names. In its place it
-starts this, with the same arguments: `-m awslambdaric` and the handler. The file that `DAY_NAMES`
-names has the seconds that a lookup of the provider takes, and the ports that it finds.
+The embedded AWS starts each function with the interpreter in its variable `PYTHON`. Here, that is this
+program, which gets the usual arguments: `-m awslambdaric` and the handler. The file in `DAY_NAMES` has the
+seconds of a lookup of the provider, and the ports that it finds.
 """
 
 import json
@@ -19,7 +19,7 @@ _look_up = socket.getaddrinfo
 
 
 def look_up(host: Any, port: Any, *more: Any, **named: Any) -> list[Any]:
-    """Look up the provider's addresses, as the hour of the day has them."""
+    """Look up the provider's addresses at this hour of the day."""
     if host != HOST:
         return _look_up(host, port, *more, **named)
     names = json.loads(Path(os.environ["DAY_NAMES"]).read_text())

@@ -1,25 +1,25 @@
-"""The cases that each client keeps, and a scripted HTTP server on 127.0.0.1 that plays them.
+"""Conformance cases for every client, and a scripted HTTP server on 127.0.0.1 that plays them.
 
 A case of `cases.json` has these fields:
 
 - `call`: the `method` (`start`, `get`, `wait`, `cancel`, `receive`) and its arguments.
 - `exchanges`: each `request` that the client must send, in this order, and the server's `answer`.
 - `result`: a reading's `status` and `sequence`, null if the payment is only claimed; or the events' arrivals.
-- `error` and `message`: or the error's class, and a part of its message.
+- `error` and `message`: without a `result`, the error's class and a part of its message.
 - `pauses`: the seconds between the tries, with the longest jitter.
 - `breaks_contract`: true if an answer breaks the published contracts.
 
 A header that is expected to be null must be absent. An answer with `lost` never comes (`all`), or breaks off
 (`half`); one with `seconds` takes that long on the client's own clock. `{"$": "settled", …}` is the document
-of that name, with the other fields set anew. The server also checks each signature.
+of that name, with the other fields replaced. The server also checks each signature.
 
 `python server.py` serves a client in another language. It prints the list of all cases. Then it reads lines
-of JSON from its input, and prints one for each:
+of JSON from its input, and answers each with a line:
 
-- the name of a case begins it: the address of its server;
-- `null` ends it: the list of faults, empty if each exchange took place as expected.
+- a case's name starts its server: the answer is the server's address;
+- `null` stops the server: the answer is the list of faults, empty if every exchange was as expected.
 
-It ends with its input.
+It exits at the end of its input.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 ACCESS_KEY, SECRET_KEY, REGION = "conformance", "conformance-secret", "eu-west-1"
-"""With which every client signs."""
+"""Credentials and region with which every client signs."""
 
 PASSED = "Scripted-Seconds"
 """The header that says how long an answer took, on the client's own clock."""
@@ -49,7 +49,7 @@ _AUTHORIZATION = re.compile(
 
 
 def cases() -> dict[str, dict[str, Any]]:
-    """Return the cases of the table by name, with their documents in place."""
+    """Return the cases by name, with the documents to which they refer filled in."""
     table = json.loads((Path(__file__).parent / "cases.json").read_text())
     return {case["name"]: _resolved(case, table["documents"]) for case in table["cases"]}
 
@@ -64,7 +64,7 @@ def _resolved(value: Any, documents: dict[str, Any]) -> Any:
 
 
 class Script:
-    """The exchanges of one case: what is asked, and the answers."""
+    """The exchanges of one case: the expected calls, and the answers."""
 
     def __init__(self, exchanges: list[dict[str, Any]], passed: Callable[[float], None]) -> None:
         self._left, self._passed = list(exchanges), passed

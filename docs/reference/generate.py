@@ -49,7 +49,7 @@ _SHARED = {"--csv", "--spreadsheet", "--stack", "--json"}
 """Options of many commands: the head of the page explains them by hand."""
 
 _SHARED_BY_MIN = 4
-"""An option with one meaning in as many commands is explained once."""
+"""An option with one meaning in this number of commands is explained only once."""
 
 _ROWS = {
     "SETTLEMENT": "settlement",
@@ -108,7 +108,7 @@ _WIRE = {"int": "N", "str": "S", "set": "SS", "dict": "M"}
 
 
 def rendered(page: Path) -> str:
-    """Return the text of a page, with its tables as the code is now."""
+    """Return a page's text, with its tables rendered from the current code."""
     return _PLACE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page.read_text())
 
 

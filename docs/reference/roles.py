@@ -23,7 +23,7 @@ _ARN = re.compile(r"arn:AWS::Partition:\w+:AWS::Region:AWS::AccountId:|\.(?:Arn|
 
 
 def permissions() -> Iterator[Sequence[str]]:
-    """Yield a line for each function: its rows alone, in a transaction, and its other permissions."""
+    """Yield a line for each function: rows of single calls and of transactions, and other permissions."""
     for function in _FUNCTIONS:
         alone, together = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for statement in policy(STAGE, function):

@@ -19,7 +19,7 @@ _RANGES = {
 """Limits of a value, with their units."""
 
 _LONG = 24
-"""A longer name may break, or its column would take the room of the others."""
+"""Characters. A longer name can wrap: its column would leave the others too little space."""
 
 
 def page(file: Path) -> tuple[str, str]:
@@ -172,7 +172,7 @@ def _said(part: Node, root: Node) -> str:
 
 
 def _type(schema: Node, root: Node) -> str:
-    """Return the type of a value in words, and what limits it."""
+    """Return the type of a value in words, and its limits."""
     if "$ref" in schema:
         return _linked(schema["$ref"])
     for several in ("oneOf", "anyOf", "allOf"):
@@ -224,7 +224,7 @@ def _linked(reference: str) -> str:
 
 
 def _followed(part: Node, root: Node) -> Node:
-    """Return a part, or what it refers to in the same file."""
+    """Return a part, or the part of the same file to which it refers."""
     while (reference := part.get("$ref", "")).startswith("#/"):
         found: Any = root
         for step in reference.removeprefix("#/").split("/"):
@@ -241,7 +241,7 @@ def _table(head: str, rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text in one line, without a bar outside of code."""
+    """Return a text in one line. A bar outside code is escaped."""
     return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", re.sub(r"\s+", " ", text).strip())
 
 

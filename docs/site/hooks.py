@@ -1,4 +1,4 @@
-"""What the site adds to MkDocs: pages outside `docs/`, links to code, and pages made from contracts."""
+"""The site's additions to MkDocs: pages outside `docs/`, links to code, and pages made from contracts."""
 
 import json
 import posixpath
@@ -30,7 +30,7 @@ CONTRACTS = sorted(
 
 
 def api_pages() -> dict[str, str]:
-    """Return the pages of the API, by path: what `mkdocstrings` reads in the code."""
+    """Return the API pages by path. `mkdocstrings` fills them from the code."""
     rooms = re.findall(
         r"^from (infra\.\w+) import .*?(\w+Settings)$",
         (PROJECT / "infra/config.py").read_text(),
@@ -80,7 +80,7 @@ class Links(Treeprocessor):
     source = ""
 
     def run(self, root: Element) -> None:
-        """Look at each link of a page."""
+        """Rewrite the links of a page."""
         for link in root.iter("a"):
             parts = urlsplit(link.get("href", ""))
             if parts.scheme or parts.netloc or not parts.path:
@@ -110,7 +110,7 @@ class LinksExtension(Extension):
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Take the navigation from the maps of the pages."""
+    """Set the navigation, and add the extension for links."""
     Links.source = str(config.extra["source"]).rstrip("/")
     below: dict[str, list[str]] = {}
     for path in made_pages():

@@ -1,4 +1,4 @@
-"""The pages of the documentation site, and their order: that of the maps in `docs/`."""
+"""The pages of the documentation site, in the order of the overview pages in `docs/`."""
 
 import posixpath
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = ("clients", "docs", "examples", "statemachines", "tests")
-"""The folders with pages; each other page is at the top."""
+"""Folders with pages. All other pages are in the project's top folder."""
 
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#\s]+\.md)\)")
 _ROW = re.compile(r"^\| (?P<kind>[^|]+) \| (?P<pages>.+) \|$", re.MULTILINE)
@@ -61,7 +61,7 @@ def _kind(kind: str, row: str, made: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def _overviews(row: str) -> set[str]:
-    """Return the pages of a row whose neighbours are in the row, too."""
+    """Return the pages of a row that share a folder with another page of the row."""
     paths = [path for _, path in _links("docs/README.md", row)]
     folders = [posixpath.dirname(path) for path in paths]
     return {path for path, folder in zip(paths, folders, strict=True) if folders.count(folder) > 1}

@@ -1,4 +1,4 @@
-"""What the team relies on in the app's template: `pytest`."""
+"""Tests of the template properties on which the team relies: `pytest`."""
 
 import json
 import runpy

@@ -1,6 +1,6 @@
 """A limit by day and payer, counted in a table of its own, with the key `id` (a string).
 
-The answer is a row of its own, put together with the count: the same token never counts twice.
+The answer is a separate row, put in one transaction with the count: no token counts twice.
 """
 
 import os

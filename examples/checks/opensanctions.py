@@ -1,6 +1,7 @@
-"""Screens both names with OpenSanctions, or a yente server of one's own. A listed party waits for a person.
+"""Screens both names with OpenSanctions, or your own yente server.
 
-The person's tool sends the callback. Source: https://www.opensanctions.org/docs/api/matching/.
+The payment of a listed party waits for a person, whose tool sends the callback.
+Source: https://www.opensanctions.org/docs/api/matching/.
 """
 
 import json
@@ -33,7 +34,7 @@ def ask(payment: Payment, token: str, tools: Tools) -> Answer:
 
 
 def _query(name: str) -> dict[str, Any]:
-    """`LegalEntity` covers persons and companies."""
+    """Return the query for a name. `LegalEntity` covers persons and companies."""
     return {"schema": "LegalEntity", "properties": {"name": [name]}}
 
 

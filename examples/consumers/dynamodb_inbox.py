@@ -29,11 +29,11 @@ FIELDS = {
 
 
 class BadMessage(Exception):
-    """Not an outcome event of an order of ours; it will never be one."""
+    """Not an outcome event of one of our orders: a retry cannot help."""
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Apply each message by itself. One that fails comes again, and at last goes to the dead-letter queue."""
+    """Apply each message separately. A failed one comes again, and at last goes to the dead-letter queue."""
     failed = []
     for message in event["Records"]:
         try:
@@ -60,7 +60,7 @@ def read(body: str) -> tuple[str, str, str]:
 
 
 def apply(key: str, sequence: str, payment: str) -> None:
-    """Set an order's payment unless an event as new was applied. Both rows change, or neither."""
+    """Set an order's payment unless this or a newer event was applied. Both rows change, or neither."""
     table = os.environ["ORDERS_TABLE"]
     newer = {
         "TableName": table,

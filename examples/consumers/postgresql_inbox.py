@@ -1,6 +1,6 @@
 """Apply outcome events to orders in PostgreSQL, each at most once: a process that reads an SQS queue.
 
-Run as many of them as you like, and let a supervisor restart one that ends.
+Run as many processes as you like, and let a supervisor restart one that ends.
 """
 
 import json
@@ -37,7 +37,7 @@ FIELDS = {
 
 
 class BadMessage(Exception):
-    """Not an outcome event of an order of ours. It comes again, and at last goes to the dead-letter queue."""
+    """Not an outcome event of one of our orders. It comes again and finally goes to the dead-letter queue."""
 
 
 def read(body: str) -> tuple[str, int, str]:
@@ -55,7 +55,7 @@ def read(body: str) -> tuple[str, int, str]:
 
 
 def apply(connection: psycopg.Connection, key: str, sequence: int, payment: str) -> None:
-    """Set an order's payment unless an event as new was applied, in one transaction (READ COMMITTED)."""
+    """Set an order's payment, unless this or a newer event was applied. One transaction (READ COMMITTED)."""
     with connection.transaction():
         if connection.execute(NEWER, (key, sequence)).fetchone() is None:
             return
@@ -64,7 +64,7 @@ def apply(connection: psycopg.Connection, key: str, sequence: int, payment: str)
 
 
 def main() -> None:
-    """Apply messages for ever. A message is deleted only after its commit; without it, it comes again."""
+    """Apply messages without end. A message is deleted only after its commit; otherwise it comes again."""
     sqs, queue = boto3.client("sqs"), os.environ["EVENTS_QUEUE_URL"]
     with psycopg.connect(os.environ["ORDERS_DATABASE"], autocommit=True) as connection:
         while True:

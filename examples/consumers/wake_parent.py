@@ -1,7 +1,7 @@
-"""Wake a parent execution with its payment's outcome: a Lambda function of both, parent and EventBridge rule.
+"""Wake a parent execution with its payment's outcome: a Lambda function.
 
-A payment's row has the parent's task token and the latest outcome. Either comes first, twice or late. The
-call that finds both wakes the parent.
+The parent and an EventBridge rule call it. A payment's row has the parent's task token and the latest
+outcome. Each can come first, twice or late. The call that finds both wakes the parent.
 """
 
 import json
@@ -22,11 +22,11 @@ FIELDS = {
 
 
 class BadEvent(Exception):
-    """Not the event of a final outcome; it will never be one."""
+    """Not the event of a final outcome: a retry cannot help."""
 
 
 def handler(event: dict[str, Any], context: object) -> None:
-    """Keep what has come, and wake the parent once both are there. After any failure call it again."""
+    """Store the token or the outcome. Once both are there, wake the parent. After any failure, call again."""
     if "token" in event:
         values = {":token": {"S": event["token"]}}
         row = update(event["key"], "SET task_token = :token", values)
@@ -56,7 +56,7 @@ def read(event: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def update(key: str, expression: str, values: dict[str, Any], **condition: str) -> dict[str, Any]:
-    """Change the payment's row; return it as it is then, also if its outcome is as new as this one."""
+    """Change the payment's row, unless it has this or a newer outcome. Return the row in both cases."""
     try:
         answer = dynamodb.update_item(
             TableName=os.environ["WAITING_TABLE"],

@@ -20,7 +20,7 @@ class Unknown(Exception):
 
 
 def start(request: dict) -> str:
-    """Start a settlement, or ask for one by its key; return the execution to look at.
+    """Start a settlement, or ask for one by its key. Return the execution's ARN.
 
     After any exception it may have started: call again with the same request.
     """

@@ -18,7 +18,7 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """The time. Only handlers read the clock. They pass the time, or this function, to other code."""
+    """The time. Only handlers read the clock, and pass the time, or this function, to other code."""
     return datetime.now(UTC)
 
 
@@ -28,7 +28,7 @@ def nonce() -> str:
 
 
 def restored() -> None:
-    """Renew what SnapStart clones: the seed of botocore's jitter, and connections."""
+    """Renew the state that SnapStart clones: the seed of botocore's jitter, and connections."""
     seed()
     dynamodb.close()
 

@@ -30,12 +30,11 @@ class Room:
 
     - `adds`: takes the stage's configuration, and returns a function that completes each row to put.
     - `before_refund`: makes a payee's releases available before a refund takes them back.
-    - `before_close`: makes them available before a close.
+    - `before_close`: makes these releases available before a close.
     - `before_verdict`: raises if the settlement's checks forbid asking the KYC provider.
     - `before_approval`: raises if the settlement's checks forbid an approval by the provider's webhook.
-    - `orders`: maps a route's last part to the order's function. It also has the body's field that repeats
-      the route.
-    - `tells`: maps a prefix of rows to the function that makes the event of a change of one.
+    - `orders`: maps a route's last part to the order's function, and to the body's field that repeats it.
+    - `tells`: maps a prefix of row keys to the function that makes their events.
     """
 
     name: str
@@ -111,7 +110,7 @@ def load(seam: str) -> None:
 
 
 def before_verdict(settlement: Settlement, state: SettlementState, context: Any) -> None:
-    """Raises InReview, CheckRefused and CheckUnavailable."""
+    """Ensure that all checks approve. Raises InReview, CheckRefused and CheckUnavailable."""
     for ensure in _brought("before_verdict"):
         ensure(settlement, state, context)
 
@@ -126,7 +125,7 @@ def orders() -> dict[str, tuple[Take, str | None]]:
 
 
 def listing() -> tuple[Callable[[Any], Write | None], ...]:
-    """The functions that list a bank's line, of the rooms in the stage's LINES_FOR."""
+    """The functions by which the rooms in LINES_FOR list a bank's line."""
     return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from settle.local.grants import Trial
 
 ATTEMPTS = 10
-"""Tries of a request. IAM throttles its simulator, and the check makes about 500 requests."""
+"""Maximum tries of a request. IAM throttles its simulator; the check makes about 500 requests."""
 
 _ALLOWED, _DENIED = "allowed", "explicitDeny"
 

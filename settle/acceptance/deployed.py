@@ -27,7 +27,7 @@ LAG_SECONDS_MAX = 60
 """Threshold of the alarm EventsBehind."""
 
 AGES_SECONDS_MAX, AGES_OF = 300, timedelta(minutes=15)
-"""Time to publish an age, and the queried period."""
+"""Longest wait for the metric IteratorAge, and the queried period."""
 
 _UNLOCKED = ("NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError")
 

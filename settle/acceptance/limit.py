@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Overdue(BaseException):
-    """The time is over. It is a BaseException, because boto3 would retry an Exception."""
+    """The time limit is over. It is a BaseException, because boto3 would retry an Exception."""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.store import batch
 
 SECONDS = 10
-"""At 10/s this gives 100 payments, the fewest for a 99th percentile."""
+"""Duration at each rate. 10/s gives 100 payments, the fewest for a 99th percentile."""
 
 THREADS_MAX = 400
 """Maximum threads. With more, payments are sent late, and the pace drops."""

@@ -26,10 +26,10 @@ TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
 """Payments with one key, and threads. On the embedded AWS, each concurrent call is a process."""
 
 API_WAIT_SECONDS = 20
-"""The services' API's longest wait."""
+"""Longest wait of the services' API."""
 
 LOOK_SECONDS = 4
-"""Pause between looks. 32 twins then look 8 times a second; the lowest default refill is 10."""
+"""Pause between polls. 32 twins then poll 8 times a second. AWS's lowest default limit is 10."""
 
 _TWINS_END_AS = {"SETTLED", "PROCESSING"}
 

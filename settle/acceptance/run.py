@@ -22,7 +22,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 DEPOSIT, AMOUNT = 10_000, 1_000
-"""In minor units. Small amounts, whose fee is not rounded away."""
+"""Small deposit and payment, in minor units. The fee is not rounded away."""
 
 REST_SECONDS_MAX = 180
 """Longest wait for a payment. Recovery looks at it within minutes."""

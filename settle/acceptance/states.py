@@ -8,7 +8,7 @@ from settle.acceptance.run import Run
 from settle.acceptance.verdict import NotApplicable, Refuted
 
 ATTEMPTS = 10
-"""AWS throttles TestState: the check makes about a hundred calls."""
+"""Maximum tries. AWS throttles TestState; the check makes about 100 calls."""
 
 UNLISTED = "AnErrorThatNoRuleNames"
 """An error that only `States.ALL` matches."""
@@ -24,7 +24,7 @@ _DATA = {
     **{"steps": [], "reversed": [], "case": 1, "stuck": {}, "alert": {}, "wait_seconds": 1, "resolution": {}},
     **{"notice": {}, "error": {"Error": UNLISTED, "Cause": ""}},
 }
-"""All fields that any task reads."""
+"""Test input with all fields that any task reads."""
 
 _CONTEXT = {
     "Execution": {"Id": "arn:of:it", "Name": "it", "Input": _SETTLEMENT},

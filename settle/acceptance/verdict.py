@@ -13,7 +13,7 @@ class Verdict(StrEnum):
     PROVEN = "proven"
     REFUTED = "refuted"
     NOT_APPLICABLE = "not applicable"
-    """The stack cannot show it. The embedded AWS, for example, cannot show some checks."""
+    """The check cannot run on this stack. Some checks cannot run on the embedded AWS."""
 
     NOT_PERMITTED = "not permitted"
     """AWS denied a call of the check."""

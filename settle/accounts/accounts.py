@@ -15,7 +15,7 @@ from settlement.core.model.errors import InvalidRequest
 OPENS = "opens the account"
 
 _DIGITS = 18
-"""Digits of the account's hash in the keys of its first orders. A statement shows such a key whole."""
+"""Digits of the account's hash in the keys of its first orders. Statements show keys of this length whole."""
 
 
 def mint(order: OrderKind) -> str:
@@ -23,7 +23,7 @@ def mint(order: OrderKind) -> str:
 
 
 def give(stack: Stack, order: OrderKind, **fields: str) -> dict[str, Any]:
-    """Give an account's order. Safe to repeat with the same key."""
+    """Give an order on an account. Safe to repeat with the same key."""
     _check(stack, order, fields)
     return orders_of.give(stack, order, {"order": order, **fields})
 

@@ -147,7 +147,7 @@ def _on_disk() -> Iterator[None]:
 
 
 def _amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
-    """Parse EUR=1000.00 and the like. Raises CommandFailed."""
+    """Parse amounts such as EUR=1000.00. Raises CommandFailed."""
     found = dict[str, int]()
     for one in given:
         currency, _, amount = one.partition("=")

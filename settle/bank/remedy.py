@@ -17,7 +17,7 @@ _NAMES = {Side.IN: OrderKind.DEPOSIT, Side.OUT: OrderKind.WITHDRAW}
 
 
 def commands(stack: Stack, one: Finding) -> list[str]:
-    """Return the commands that correct a finding. None at all: a person must decide.
+    """Return the commands that correct a finding. Empty: a person must decide.
 
     Keys derive from the line or order, so a repeat books nothing. Accounts come from orders, never from a
     line's text, which the payer chooses.

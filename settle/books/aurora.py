@@ -20,7 +20,7 @@ from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
-"""Pause, and maximum tries. Aurora resumes from a pause in 15 s, or later after a day."""
+"""Seconds between tries, and maximum tries. A paused Aurora resumes in 15 s; after a day's pause, later."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
 """One SQL statement. Semicolons in texts, comments and function bodies do not end it."""

@@ -93,7 +93,7 @@ class Life:
     decided: dict[str, Decision] = field(default_factory=dict)
     waited: bool = False
     called_back: set[str] = field(default_factory=set)
-    """Reasons of callbacks."""
+    """Reasons given in callbacks."""
 
     def __post_init__(self) -> None:
         self.chance = Random(self.seed)  # noqa: S311
@@ -215,7 +215,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Proof:
-    """`found` has the first broken promise of each kind."""
+    """The result of all lives. `found` has the first broken promise of each kind."""
 
     check: Check
     seeds: int

@@ -12,7 +12,7 @@ _Request = TypeVar("_Request")
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer. `note` replaces what `show` prints if the output breaks."""
+    """An answer. If `show` cannot print, `note` is printed instead."""
 
     code: Exit
     note: str
@@ -20,7 +20,7 @@ class Answered:
 
 
 def in_turn(requests: Sequence[_Request], answer: Callable[[_Request], Answered], counted: str) -> NoReturn:
-    """Answer each request and show it; exit with the gravest code. A broken output ends no work."""
+    """Answer each request and show it; exit with the gravest code. A broken output does not stop the work."""
     codes: list[Exit] = []
     is_written = True
     with console.counted(codes, len(requests), counted):

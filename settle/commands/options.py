@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def find(stack: str | None) -> "Stack":
-    """Return the stack of a `--stack`. The late import of boto3 keeps `--help` quick."""
+    """Return the stack that `--stack` names. The late import of boto3 keeps `--help` quick."""
     from settle import stack as stacks
 
     return stacks.find(stack)

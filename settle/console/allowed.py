@@ -7,10 +7,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""Time to keep an API's answer. An order that is refused later fails plainly."""
+"""Time to cache an answer. A stale answer is harmless: IAM refuses the order."""
 
 _AT_ONCE = 4
-"""The orders' API takes ten requests a second, from all people."""
+"""Concurrent requests. The orders' API allows ten a second for all people."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 

@@ -1,4 +1,4 @@
-"""Pages of rooms that can be removed: with a room, remove its line."""
+"""Console pages of the removable rooms. To remove a room, remove its line."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -13,7 +13,7 @@ ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.payout_pages",
     "payruns": "settle.payruns.payrun_pages",
 }
-"""Modules with `PAGES`, which maps paths to functions. The frame links the first as `NAME`."""
+"""Modules with `PAGES` (functions by path) and `NAME`. The frame links the first path as `NAME`."""
 
 
 def pages() -> dict[str, Describe]:

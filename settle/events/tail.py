@@ -28,7 +28,7 @@ def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] |
     """Yield events as they come: those of settlement `key`, or all. Yield None after each poll of up to 2 s.
 
     An existing settlement starts with a snapshot: its events may be over. The rule takes effect after a
-    moment; a change before gives another snapshot. At the end, the rule and the queue are removed.
+    moment; a change before then gives another snapshot. At the end, the rule and the queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:

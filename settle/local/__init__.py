@@ -8,7 +8,7 @@ from settle.exit_codes import CommandFailed, Exit
 
 @contextmanager
 def needs_extra(purpose: str, extra: str = "local") -> Iterator[None]:
-    """Turn an import without the extra into CommandFailed with the install command."""
+    """Raise CommandFailed with the install command if an import lacks the extra."""
     try:
         yield
     except ModuleNotFoundError as missing:

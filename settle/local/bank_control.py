@@ -1,4 +1,4 @@
-"""Orders to the simulated bank itself, checked. Each function raises ValueError that names the field."""
+"""Parses control requests to the simulated bank. Each function raises ValueError with the field's name."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -23,9 +23,10 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 
 @dataclass(frozen=True)
 class Settings:
-    """The bank's settings. `tokens`: empty for any.
+    """The bank's settings.
 
-    `window_seconds`: how long the bank knows a key, from its first use.
+    `tokens`: accepted bearer tokens (empty: any). `window_seconds`: lifetime of an idempotency key, from its
+    first use.
     """
 
     behaviour: Behaviour = Behaviour.PAY
@@ -41,7 +42,7 @@ class Settings:
 class Change:
     """A change of the bank.
 
-    `opening`: balances in minor units, by currency. `advance_seconds`: of the bank's clock.
+    `opening`: opening balances in minor units, by currency. `advance_seconds`: moves the bank's clock.
     """
 
     settings: Settings
@@ -51,7 +52,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class StrayLine:
-    """A line that no order caused. `amount`: minor units, negative for a debit."""
+    """An account line without an order. `amount`: minor units, negative for a debit."""
 
     currency: str
     amount: int
@@ -62,7 +63,7 @@ class StrayLine:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The next statement up to `day` (None: today), or the file `number`, again."""
+    """A wanted statement: new, up to `day` (None: today), or file `number` again."""
 
     currency: str
     day: date | None
@@ -116,7 +117,7 @@ def parse_wanted(query: str) -> Wanted:
 
 
 def order_amount(text: str, currency: str) -> int:
-    """Minor units of an order's amount with all decimals, above zero."""
+    """Parse an order's amount into minor units: above zero, with all decimals."""
     minor = _amount("amount", text, _currency("currency", currency))
     if minor == 0 or money.render(minor, exponents()[currency]) != text:
         raise ValueError("amount: must be more than zero, with all decimals of the currency")

@@ -1,7 +1,7 @@
-"""The simulated bank: its payouts, the keys that it knows, its account, and its clock.
+"""The simulated bank: its payouts, known keys, accounts and clock.
 
-The clock runs with this machine's, ahead of it by each `advance_seconds`. A new process knows nothing of the
-last one's payouts.
+The clock is ahead of this machine's by the sum of all `advance_seconds`. A new process starts without
+payouts.
 """
 
 import heapq
@@ -38,7 +38,7 @@ CUT = Answer(0, {}, Wire.CUT)
 
 @dataclass
 class Payment:
-    """One arrival of an order that the bank executes. `amount`: minor units."""
+    """One execution of an order. `amount`: minor units."""
 
     order: dict[str, Any]
     amount: int
@@ -57,7 +57,7 @@ class Payment:
 
 @dataclass(frozen=True)
 class Known:
-    """A key: when it was first used, for which bytes, and the answer that they get again."""
+    """A known idempotency key: its first use, its request's bytes, and the answer to a repeat."""
 
     used_at: datetime
     sent: bytes
@@ -84,7 +84,7 @@ class Bank:
     # The contract
 
     def submit(self, order: dict[str, Any], sent: bytes) -> Answer:
-        """Take an order that keeps the contract. Raises ValueError for an amount that the bank cannot pay."""
+        """Submit an order that follows the contract. Raises ValueError for an invalid amount."""
         amount = bank_control.order_amount(order["amount"], order["currency"])
         with self._lock:
             now = self._catch_up()
@@ -116,7 +116,7 @@ class Bank:
             return Answer(200, payments[0].told())
 
     def _arrive(self, payment: Payment, sent: bytes, behaviour: Behaviour, now: datetime) -> Answer:
-        """Execute an order, unless its key is known: then give the true answer, even after a wrong one."""
+        """Execute an order. With a known key, only return the true answer, even after a wrong one."""
         known = self._keys.get(payment.reference)
         if known and now < known.used_at + timedelta(seconds=self.settings.window_seconds):
             if known.sent != sent:
@@ -164,7 +164,7 @@ class Bank:
             self._changed.append(payment.reference)
 
     def events(self) -> list[tuple[str, str]]:
-        """Take the events to send: id and reference, each twice if so set."""
+        """Return the unsent events as (id, reference), each twice with `Events.TWICE`. Clear them."""
         with self._lock:
             self._catch_up()
             found = [(self.next_event(), reference) for reference in self._changed]
@@ -179,7 +179,7 @@ class Bank:
     # The clock
 
     def _catch_up(self) -> datetime:
-        """Carry out all that is due; return the bank's time."""
+        """Run all due actions; return the bank's time."""
         now = self._true_now() + self._advanced
         while self._due and self._due[0][0] <= now:
             at, _, happen = heapq.heappop(self._due)
@@ -212,7 +212,7 @@ class Bank:
     # Control
 
     def change(self, raw: object) -> None:
-        """Change all or nothing. Raises ValueError that names the field."""
+        """Apply a whole request, or nothing. Raises ValueError with the field's name."""
         with self._lock:
             self._catch_up()
             change = bank_control.parse_change(raw, self.settings)
@@ -232,16 +232,16 @@ class Bank:
                 raise ValueError(f"opening: {currency} has lines or a statement already")
 
     def add_line(self, line: StrayLine) -> str:
-        """Book a line that no order caused; return the bank's name of it."""
+        """Book a line without an order; return its bank reference."""
         with self._lock:
             now = self._catch_up()
             content = {name: value for name, value in vars(line).items() if name != "currency"}
             return self._book(line.currency, now, **content)
 
     def statement(self, wanted: Wanted) -> bytes:
-        """Write a statement.
+        """Return a new statement file, or an earlier one.
 
-        Raises ValueError for a day after today or before the last statement's, and an unknown number.
+        Raises ValueError for a day after today or before the last statement, or an unknown number.
         """
         with self._lock:
             now, account = self._catch_up(), self._account(wanted.currency)

@@ -1,9 +1,9 @@
 """A bank for this machine: an HTTP server of docs/contracts/bank.openapi.yaml that can fail.
 
-A creditor's name, `Bank <behaviour> …`, decides what becomes of a payout, else the last `PUT /control`.
+A creditor's name, `Bank <behaviour> …`, sets a payout's behaviour; otherwise the last `PUT /control` does.
 
-`GET /control` counts. `POST /control/line` books a line that no order caused. `GET
-/control/statement?currency=EUR` writes a file (camt.053) with the lines that no file has, up to `&day=`;
+`GET /control` shows the counts. `POST /control/line` books a line without an order.
+`GET /control/statement?currency=EUR` writes the new lines up to `&day=` to a file (camt.053);
 `&number=1` repeats the first file.
 """
 
@@ -24,11 +24,11 @@ from settle.local.signed_webhook import deliver
 from settlement.core.model import strict_json
 
 SLOW_SECONDS = 20
-"""Longer than the saga waits for a bank."""
+"""A slow answer's delay. The saga times out earlier."""
 
 WEBHOOK_SECONDS_MAX = 60
 EARLY_SECONDS_MAX = 2
-"""An early event must not use up the caller's time for the answer."""
+"""Time limit of an early event, as the caller waits for its answer."""
 
 _PAYOUT = "/payouts/"
 _REFERENCE = re.compile(r"[A-Z2-7]{32}", re.ASCII)
@@ -105,7 +105,7 @@ class Desk(JsonHandler):
         return dict(order)
 
     def _is_known(self) -> bool:
-        """Answer 401 to a token that is not known."""
+        """Return whether the token is known. If not, answer 401."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         tokens = self.server.bank.settings.tokens
         is_known = scheme.lower() == "bearer" and bool(token) and (not tokens or token in tokens)

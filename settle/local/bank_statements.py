@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from settlement.core.model import money
 
 IBAN = "DE89370400440532013000"
-"""Of the customer's account, with a sub-account for each currency."""
+"""The customer's account, with a sub-account for each currency."""
 
 _FILE = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -54,9 +54,10 @@ class Line:
 
 @dataclass(kw_only=True)
 class Account:
-    """An account. `prefix`: of names, unique to this run of the bank.
+    """An account in one currency.
 
-    `told`: number of lines on statements. `last_day`: of the last statement, at first of the account.
+    `prefix`: begins all names, unique to this run. `told`: number of lines on statements. `last_day`: the
+    last statement's day, initially the bank's first.
     """
 
     currency: str
@@ -74,12 +75,12 @@ class Account:
         return self.opening + sum(line.amount for line in self.lines)
 
     def add(self, line: Line) -> None:
-        """Book a line. Its day is not before that of the last line or statement."""
+        """Book a line, not before the day of the last line or statement."""
         day = max(line.day, self.last_day, *(one.day for one in self.lines[-1:]))
         self.lines.append(replace(line, day=day))
 
     def write(self, day: date, now: datetime) -> bytes:
-        """Write a file of the lines up to `day` that no file has: a statement for each of their days."""
+        """Write a file with all new lines up to `day`, one statement a day."""
         untold = list(takewhile(lambda line: line.day <= day, self.lines[self.told :]))
         statements = [
             self._statement(one, [line for line in untold if line.day == one], now)

@@ -22,7 +22,7 @@ DEPLOY_SECONDS_MAX = 600
 
 Report = Callable[[str], None]
 EMBEDDED = "settlement-saga:embedded"
-"""As in `infra/saga.py`."""
+"""Context key of the embedded AWS's settings, as in `infra/saga.py`."""
 
 _ROLES = ("assumeRoleArn", "assumeRoleExternalId", "cloudFormationExecutionRoleArn", "lookupRole")
 _SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines")
@@ -34,7 +34,7 @@ def bootstrap(running: Running) -> None:
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Deploy the app, with digest `sources`; return the record with outputs."""
+    """Deploy the app; return the record with outputs and digest `sources`."""
     outputs_file = state.SCRATCH / "outputs.json"
     urls = ("-c", f"kyc_url={running.kyc_url}", "-c", f"bank_url={running.bank_url}")
     context = ("-c", "stage=local", *urls)
@@ -87,7 +87,7 @@ def digest() -> str:
 
 
 def ensure_cdk(report: Report) -> Path:
-    """Return the CDK CLI. An installed `settle` installs the wheel's pinned versions once.
+    """Return the CDK CLI's path. Outside a checkout, install the wheel's pinned versions once.
 
     Raises CommandFailed.
     """

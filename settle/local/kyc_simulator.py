@@ -1,7 +1,7 @@
 """A KYC provider for this machine: an HTTP server of docs/contracts/kyc.openapi.yaml that can fail.
 
-A party's account id, `kyc-<behaviour>[.suffix]`, decides its behaviour, else the last `PUT /control`. `GET
-/control` counts its calls; `POST /control/decide` ends a review.
+A party's account id, `kyc-<behaviour>[.suffix]`, sets the behaviour; otherwise the last `PUT /control` does.
+`GET /control` counts its calls; `POST /control/decide` ends a review.
 """
 
 import argparse

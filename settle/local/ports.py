@@ -7,7 +7,7 @@ def free_port() -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return different ports."""
+    """Return `number` free ports."""
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(number)]
         for probe in probes:

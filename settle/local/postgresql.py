@@ -23,7 +23,7 @@ START_SECONDS_MAX = 60
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"
-"""The server's user for root: PostgreSQL refuses to run as root."""
+"""The server's user if `settle` runs as root: PostgreSQL refuses root."""
 
 
 def runs() -> bool:

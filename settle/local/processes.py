@@ -17,7 +17,7 @@ POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
-"""Known by its arguments: it works in the app's folder, and writes to SCRATCH. Outlives a killed `settle`."""
+"""The CDK CLI. It works in the app's folder, but its arguments name SCRATCH. Outlives a killed `settle`."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, BANK_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 

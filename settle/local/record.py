@@ -22,7 +22,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""For docs/calling's examples."""
+"""Variables for docs/calling's examples, with their outputs."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ SCRATCH = HOME / "embedded"
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Raise CommandFailed with the remedy if the folder may not be used."""
+    """Raise CommandFailed with the remedy if the folder cannot be used."""
     try:
         yield
     except (PermissionError, FileExistsError, NotADirectoryError) as error:

@@ -11,7 +11,7 @@ from settlement.merchants.order import SWEEP
 
 
 def sweep(stack: Stack, merchant: str, since: str | None = None) -> dict[str, Any]:
-    """Move all that a merchant was paid into their balance. Return the amounts by minute.
+    """Move a merchant's unswept money into the balance. Return the amounts by minute.
 
     Safe to repeat. Raises CommandFailed.
 

@@ -59,7 +59,7 @@ KeyAndProposed = Annotated[
 def is_of_many(account: str | None, error: str | None, **of_one: object) -> bool:
     """Return whether --account or --all-of is given. Raises CommandFailed for mixed options.
 
-    `of_one` has the options of a single case, and `seen`, the only one of many cases.
+    `of_one` has the options for a single case, and `seen`, which is only for many cases.
     """
     many, seen = account is not None or error is not None, of_one.pop("seen")
     for name, value in of_one.items():

@@ -30,12 +30,12 @@ def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
 
 
 def reverse_part(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Reverse a part. Safe to repeat with the same `part`."""
+    """Reverse a part of a payment. Safe to repeat with the same `part`."""
     return _given(stack, REVERSE_PART, _order(stack, key, amount, reason, part))
 
 
 def propose(stack: Stack, key: str, amount: str, reason: str, part: int) -> dict[str, Any]:
-    """Propose a part. Safe to repeat with the same `part`."""
+    """Propose a reversal in part. Safe to repeat with the same `part`."""
     answer = give(stack, f"{REVERSE_PART}/{Move.PROPOSE}", _order(stack, key, amount, reason, part))
     return proposal.proposed(stack, key, answer)
 

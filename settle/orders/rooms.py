@@ -1,4 +1,4 @@
-"""People's orders in rooms that can be removed: with a room, remove its line."""
+"""People's orders in the removable rooms. To remove a room, remove its line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -10,7 +10,7 @@ ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.ordered",
     "payruns": "settle.payruns.ordered",
 }
-"""Modules with `lines`."""
+"""Modules with a function `lines`."""
 
 
 def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:

@@ -1,6 +1,6 @@
 """The LIMBO cases that one command decides, and their digest.
 
-A digest such as `1500-…` has a count and a hash. They are of the 1,500 oldest cases that the decision fits.
+A digest such as `1500-…` has a count, and a hash of the 1,500 oldest cases that the decision fits.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The wanted decision. `reason` is empty for a verb on proposals."""
+    """A decision on many cases. `reason` is empty for a verb on proposals."""
 
     verb: Verb
     decision: Decision

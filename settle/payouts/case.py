@@ -28,7 +28,7 @@ _EFFECTS: Mapping[tuple[Status, Verdict], str] = {
 
 @dataclass
 class OnRecord:
-    """Proposals about a case as it is shown now, and the approved one. `unreadable` names malformed rows."""
+    """Proposals about a case's current state, the approved one, and the names of `unreadable` rows."""
 
     proposed: dict[Verdict, dict[str, str]] = field(default_factory=dict)
     approved: dict[str, str] | None = None
@@ -48,7 +48,7 @@ def describe(stack: Stack, state: State, found: OnRecord) -> dict[str, Any]:
 
 
 def approval(stack: Stack, state: State, order: Mapping[str, Any]) -> str:
-    """Return another person's command to approve a proposal about the case as it is."""
+    """Return another person's command to approve a proposal about the current case."""
     against = order.get("contradicts", False)
     return _command(stack, state, "approve", order["verdict"], order.get("account"), against=against)
 
@@ -64,7 +64,7 @@ def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
 
 
 def decisions(stack: Stack, key: str, beginning: str = "") -> tuple[list[Row], list[str]]:
-    """Return proposals and approvals whose sort key has this beginning, and the names of malformed ones."""
+    """Return proposals and approvals by sort key prefix `beginning`, and the names of malformed rows."""
     unreadable = list[str]()
     rows = stack.store.entries(
         keys.payout_approved(key, 0, "")["pk"],
@@ -76,7 +76,7 @@ def decisions(stack: Stack, key: str, beginning: str = "") -> tuple[list[Row], l
 
 
 def of_rows(state: State, rows: Iterable[Row]) -> OnRecord:
-    """Return the decisions about the open case as it is shown now, and the names of malformed rows."""
+    """Return the decisions about the open case's current state, and the names of malformed rows."""
     found, beginning = OnRecord(), _beginning(state)
     for row in rows:
         try:
@@ -90,7 +90,7 @@ def of_rows(state: State, rows: Iterable[Row]) -> OnRecord:
 
 
 def _beginning(state: State) -> str:
-    """The beginning of sort keys of decisions about the case as it is."""
+    """Return the sort key prefix of decisions about the case's current state."""
     approval = keys.payout_approved(state.key, state.cases, state.digest)
     return str(approval["sk"]).removesuffix("APPROVED")
 

@@ -18,9 +18,10 @@ def ask(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Propose a verdict; without `case` and `digest`, about the payout as it is read now. Safe to repeat.
+    """Propose a verdict about a payout. Safe to repeat. Raises CommandFailed.
 
-    Returns what was shown, the proposal on record, and the other person's command. Raises CommandFailed.
+    Without `case` and `digest`, it is about the payout as read now. Returns this payout, the proposal on
+    record, and the other person's command.
     """
     state = _shown_state(stack, order)
     answer = give(stack, "propose-payout", _checked({**order, "case": state.cases, "digest": state.digest}))
@@ -34,7 +35,7 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def approve(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Approve another person's proposal about what `digest` names. Safe to repeat, even after its effect.
+    """Approve another person's proposal with this `digest`. Safe to repeat, even after its effect.
 
     The stage compares the payout with what was shown. The answer's `payout` is the payout afterwards. Without
     it, `not_yet` says why the verdict waits for FollowPayouts' next run. Raises CommandFailed.

@@ -30,25 +30,25 @@ CASES: tuple[str, ...] = (
 LINES: tuple[str, ...] = (
     *("key", "booked", "side", "amount", "currency", "bank_reference", "reference", "refused", "file"),
 )
-"""`key` is the line's identity, `file` the SHA-256 of the file of statements."""
+"""Fields of a refused line. `key` is its identity, `file` the SHA-256 of the statement file."""
 
 
 @dataclass
 class Listed:
-    """Lines of a list, with those of unreadable rows last, and whether more exist."""
+    """Lines of a list, unreadable rows last, and whether more exist."""
 
     lines: list[Line] = field(default_factory=list)
     more: bool = False
 
 
 def under_way(stack: Stack, limit: int) -> Listed:
-    """Return payouts with a next look, by its time."""
+    """Return payouts that have a next look, soonest first."""
     shards = [keys.payouts_partition(shard) for shard in range(keys.PAYOUT_SHARDS)]
     return _listed(shards, UNDER_WAY, stack, limit, lambda row: _under_way(stack, _payout(row)))
 
 
 def cases(stack: Stack, limit: int) -> Listed:
-    """Return open cases, oldest first, with the verdicts that are proposed about what is shown now."""
+    """Return open cases, oldest first, with the verdicts proposed about their current state."""
     states = dict[str, State]()
 
     def line(row: Row) -> Line:
@@ -63,7 +63,7 @@ def cases(stack: Stack, limit: int) -> Listed:
 
 
 def refused_lines(stack: Stack, limit: int) -> Listed:
-    """Return the bank's lines that no payout takes, oldest first, with the reason."""
+    """Return the bank's refused payout lines, oldest first, with the reasons."""
     return _listed([keys.PAYOUT_LINE_FAULTS], LINES, stack, limit, lambda row: _refused(stack, row))
 
 

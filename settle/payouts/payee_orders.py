@@ -11,11 +11,11 @@ from settlement.payouts.destination import parse_destination
 from settlement.payouts.iban import is_iban
 
 _OWN_PAPERS = {"account": "<ACCOUNT>", "iban": "<IBAN>", "holder": "<HOLDER>"}
-"""The other person knows the data from the payee's own papers: printed ones would only be pasted."""
+"""Placeholders. The other person must type the data from the payee's own papers, not paste them."""
 
 
 def typed_iban(text: str) -> str:
-    """Return the IBAN without its blanks. Raises CommandFailed if it is none."""
+    """Return the IBAN without blanks. Raises CommandFailed for an invalid IBAN."""
     found = "".join(text.split())
     if not is_iban(found):
         raise CommandFailed(Exit.USAGE, "iban: must be an IBAN in capitals; check its digits")

@@ -10,9 +10,9 @@ _PATH, _REPLAYED = "/payouts", 200
 
 
 def pay(stack: Stack, payout: dict[str, Any]) -> dict[str, Any]:
-    """Start a payout; return it as it is. Safe to repeat. Raises CommandFailed.
+    """Start a payout; return its current state. Safe to repeat. Raises CommandFailed.
 
-    `replayed`: an earlier call had started it.
+    `replayed`: an earlier call started it.
     """
     send = partial(stack.services.call, "POST", _PATH, payout)
     answer = answered(send, "payout", payout, _PATH)

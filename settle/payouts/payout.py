@@ -20,7 +20,7 @@ _APART = (
     *("key", "status", "account", "amount", "currency", "next"),
     *("case", "decided", "entries", "unreadable"),
 )
-"""Not among the plain facts of a page."""
+"""Fields shown apart from a page's plain facts."""
 
 _IBAN_SHOWN = 4
 
@@ -57,7 +57,7 @@ def code_of(answer: Mapping[str, Any]) -> Exit:
 
 
 def shown(stack: Stack, state: State) -> dict[str, Any]:
-    """What persons are shown of a payout, without its case."""
+    """Return a payout's fields for display, without its case."""
     found = told.of_state(state, stack.config) | ({"decided": dict(state.decided)} if state.decided else {})
     listed = {"next_look": state.listed_at} if state.listed_at and state.trouble is None else {}
     return {
@@ -87,7 +87,7 @@ def of_rows(
 
 
 def entries(stack: Stack, state: State) -> tuple[list[Row], list[str]]:
-    """Return the entries whose time the payout has, and the names of unreadable ones."""
+    """Return the entries whose times are in the payout's row, and the names of unreadable ones."""
     unreadable = list[str]()
     rows = batch.read(stack.store, list(_places(state)), lambda _, reason: unreadable.append(reason))
     return rows, unreadable
@@ -111,7 +111,7 @@ def page_of(described: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _places(state: State) -> Iterator[Row]:
-    """Keys of the entries that may exist: a return goes to the customer, or to suspense."""
+    """Yield the keys of possible entries: a return goes to the customer or to suspense."""
     payout = state.payout
     customer, suspense = payout.account, accounts.suspense(payout.currency)
     times = (

@@ -1,4 +1,4 @@
-"""The console's pages of payouts. They give no order: they have the commands."""
+"""The console's pages of payouts. They show commands instead of giving orders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from settle.settlements import aside
 from settle.stack import Stack
 
 LINES_MAX = 500
-"""Of each list."""
+"""Maximum lines per list."""
 
 
 def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -25,7 +25,7 @@ def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _readable(found: Listed) -> dict[str, Any]:
-    """Drop unreadable lines, but no case with an unreadable proposal."""
+    """Drop unreadable lines. Keep cases with an unreadable proposal."""
     return {"lines": [one for one in found.lines if one["status"] is not None], "more": found.more}
 
 

@@ -26,14 +26,14 @@ SHOWN = frozenset(
         *("proposed", "approved", "approved_at", "decided"),
     }
 )
-"""Attributes without the bank account, a person, a reason, the bank's text or a hash of one.
+"""Attributes of a redacted report: no bank account, person, reason, bank's text, or hash of these.
 
 The reference is shown: it depends on the key alone, and the bank finds the payout by it.
 """
 
 
 def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> tuple[str, dict[str, Any]]:
-    """Return a template and its values. Raises CommandFailed, MalformedRow."""
+    """Return the report's template and values. Raises CommandFailed, MalformedRow."""
     found, described = _look(stack, key)
     report = rows.about(stack, timestamp(at), found, redact=redact)
     if redact:
@@ -72,7 +72,7 @@ def _redacted(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _redacted_row(row: Row) -> Row:
-    """Redact a row. In a decision's sort key, hide the digest's part between case and verdict."""
+    """Redact a row. In a decision's sort key, hide the digest between case and verdict."""
     told = redacted(row, SHOWN)
     if keys.subject(row)[0] == "PAYOUT_CASE":
         number, *rest = row["sk"].split("#", 2)

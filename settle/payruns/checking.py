@@ -24,7 +24,7 @@ from settlement.payruns.file import Header, Kind, Line, RunFile
 from settlement.payruns.run import ENDED, Status
 
 EARLIER = timedelta(days=20)
-"""Equal lines of later runs are duplicates: the salaries of two months are not."""
+"""Equal lines of ended runs up to this age are duplicates. Two months' salaries are not."""
 
 BACK = frozenset({"REJECTED", "COMPENSATED", "RETURNED", outcomes.REFUSED})
 """Outcomes after which the payer has the money: such a line may be paid again."""
@@ -84,7 +84,7 @@ def check(stack: Stack, sheet: Sheet, header: Header, at: datetime) -> Checked:
 
 
 def equal_lines(stack: Stack, run: RunFile, at: datetime) -> list[Problem]:
-    """Name the lines of a recorded run that another run has paid, or may still pay, as it is now.
+    """Name a recorded run's lines that are repeated, or that another run has paid or can still pay.
 
     Raises CommandFailed, MalformedRow.
     """
@@ -94,7 +94,7 @@ def equal_lines(stack: Stack, run: RunFile, at: datetime) -> list[Problem]:
 
 
 def _equal(stack: Stack, run: RunFile, earlier: Sequence[tuple[OnRecord, RunFile]]) -> list[Problem]:
-    """Name lines that equal another one, except those that the run repeats on purpose."""
+    """Name lines that equal another line, except lines that the run repeats on purpose."""
     found = (*_repeated(run.lines), *_paid_before(stack, run, earlier))
     return [one for one in found if one.line not in run.header.repeats]
 
@@ -189,7 +189,7 @@ def _repeated(lines: Sequence[Line]) -> Iterator[Problem]:
 def _earlier(stack: Stack, checked: Checked, at: datetime) -> list[tuple[OnRecord, RunFile]]:
     """Return the payer's open and lately ended runs with their files, the latest first.
 
-    Older runs are among them if they have this name, or are the parent.
+    Older runs are included if they have the same name or are the parent.
     """
     header, since = checked.file.header, timestamp(at - EARLIER)
     found, unreadable = list[tuple[OnRecord, RunFile]](), dict[str, str]()
@@ -244,7 +244,7 @@ def _by_content(lines: Sequence[Line]) -> dict[Same, list[Line]]:
 
 
 def _compare(stack: Stack, checked: Checked, earlier: Sequence[tuple[OnRecord, RunFile]]) -> None:
-    """Say how the file differs from the last run of the same name."""
+    """Note how the file differs from the last run of the same name."""
     last = next((its for one, its in earlier if one.proposal.name == checked.file.header.name), None)
     if last is None:
         return

@@ -9,16 +9,16 @@ from settle.payruns import checking, on_record
 from settle.stack import Stack
 
 SHOWN_MAX = 20
-"""Equal lines that an order names."""
+"""Maximum equal lines in an error."""
 
 _PAYING = ("approve", "run")
 
 
 def order(stack: Stack, verb: str, name: str, digest: str | None, at: datetime) -> dict[str, Any]:
-    """Give an order on a run, and return the run as it is then. Safe to repeat. Raises CommandFailed.
+    """Give an order on a run, and return the run afterwards. Safe to repeat. Raises CommandFailed.
 
-    `digest`: of the file that the person was shown. Before a run begins, its lines are compared with other
-    runs once more: two may have been proposed at once.
+    `digest` names the file that the person was shown. Before a run begins, its lines are compared with other
+    runs again: two runs can be proposed at once.
     """
     one = on_record.find(stack, name)
     run = on_record.file_of(stack, one.proposal)

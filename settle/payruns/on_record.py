@@ -1,4 +1,4 @@
-"""Runs as the stack has them: proposal, approvals, progress and file."""
+"""Runs from the stack: proposal, approvals, progress and file."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _ABSENT = dict.fromkeys(
 
 @dataclass(frozen=True)
 class OnRecord:
-    """A run's rows. `approved_by`: the persons, without the proposer. Only the stage judges signatures."""
+    """A run's rows. `approved_by`: the approvers without the proposer. Only the stage verifies signatures."""
 
     proposal: Proposal
     state: Run
@@ -59,7 +59,7 @@ def of(stack: Stack, run: str) -> OnRecord:
 
 
 def if_there(stack: Stack, run: str) -> OnRecord | None:
-    """Raises MalformedRow."""
+    """Return the run with this id, or None. Raises MalformedRow."""
     place = keys.payrun_proposed(run)
     rows = {row["sk"]: row for row in stack.store.entries(place["pk"], "A", "Q")}
     proposed, state = rows.get(place["sk"]), stack.store.read(keys.payrun(run))
@@ -71,9 +71,9 @@ def if_there(stack: Stack, run: str) -> OnRecord | None:
 
 
 def every(stack: Stack, unreadable: dict[str, str]) -> list[OnRecord]:
-    """Return all runs, the latest first. Adds the others to `unreadable`, by id, with the reason.
+    """Return all runs, the latest first. `unreadable` gets the reasons of unreadable runs, by id.
 
-    A run that begins meanwhile moves from one partition to the other: the first is read again.
+    A run that begins during the read moves to PAYRUNS_RUNNING, so this partition is read again.
     """
     rows, found = dict[str, Row](), list[OnRecord]()
     for partitions in ([keys.PAYRUNS_RUNNING, keys.PAYRUNS], [keys.PAYRUNS_RUNNING]):
@@ -93,7 +93,7 @@ def every(stack: Stack, unreadable: dict[str, str]) -> list[OnRecord]:
 
 
 def may_be_of(stack: Stack, run: str, payer: str) -> bool:
-    """Whether an unreadable run may be this payer's. Its proposal may be readable, and name the payer."""
+    """Return whether an unreadable run can be this payer's. Its proposal, if readable, names the payer."""
     try:
         row = stack.store.read(keys.payrun_proposed(run)) or {}
     except MalformedRow:
@@ -102,7 +102,7 @@ def may_be_of(stack: Stack, run: str, payer: str) -> bool:
 
 
 def file_of(stack: Stack, one: Proposal) -> RunFile:
-    """Return the run's file, if it is the one that was proposed. Raises CommandFailed."""
+    """Return the run's file. Raises CommandFailed if it is absent or not as proposed."""
     name = bucket.name_of(one.digest)
     try:
         answer = stack.client("s3").get_object(Bucket=stack.outputs["PayRunsBucket"], Key=name)
@@ -130,7 +130,7 @@ def sums_of(stack: Stack, subject: str, sums: dict[str, int]) -> dict[str, str]:
 
 
 def shown(stack: Stack, one: OnRecord, found: RunFile) -> dict[str, Any]:
-    """Return a run as its approvers see it: its file was compared, and is `found`. Raises MalformedRow."""
+    """Return a run as its approvers see it. `found` is its compared file. Raises MalformedRow."""
     return described(stack, one) | {"repeats": list(found.header.repeats)}
 
 

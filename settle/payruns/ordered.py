@@ -45,7 +45,7 @@ def _texts(row: Row) -> dict[str, str]:
 
 
 def _line(stack: Stack, row: Row, proposal: Row) -> dict[str, str]:
-    """Raises MalformedRow. Only the proposal of a single currency has an amount."""
+    """Describe an order. Only a proposal in a single currency has an amount. Raises MalformedRow."""
     is_proposal = row["sk"] == keys.payrun_proposed("")["sk"]
     verb = "propose" if is_proposal else row["order"] if row["sk"].startswith("ORDERED#") else "approve"
     told = {

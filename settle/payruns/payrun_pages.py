@@ -1,4 +1,4 @@
-"""The console's pages of runs, and the report of one. They give no order: they have the commands."""
+"""The console's pages of runs, and a run's report. They show commands instead of giving orders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def payrun(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def described(stack: Stack, one: OnRecord, lines_max: int | None = None) -> tuple[str, dict[str, Any]]:
-    """Return the template and its values. Of more lines, those with a command are shown first."""
+    """Return the template and its values. If `lines_max` cuts lines, lines with a command come first."""
     file = on_record.file_of(stack, one.proposal)
     found = list(results.lines(stack, one, file))
     shown = found

@@ -143,10 +143,10 @@ class _Stopped(Exception):
 
 
 _Texts = Iterator[tuple[int, str]]
-"""Physical lines with their numbers, without their ends."""
+"""Numbered physical lines, without line ends."""
 
 _Row = Mapping[str, str] | list[Problem]
-"""A line's texts by column, or the faults that hide them."""
+"""A line's texts by column, or its faults."""
 
 
 def read(

@@ -40,7 +40,7 @@ class Mark(StrEnum):
 class Visit:
     """A state on the path.
 
-    `proof` shows the visit. It is an attribute of the row, or the step of the evidence.
+    `proof`: the row's attribute, or the evidence's step, that proves the visit.
     """
 
     state: str

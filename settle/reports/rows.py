@@ -29,7 +29,7 @@ def steady(stack: Stack, place: Row, read: Callable[[Row | None], _Read]) -> _Re
 
 
 def about(stack: Stack, at: str, rows: Iterable[Row], *, redact: bool) -> dict[str, Any]:
-    """The foot of a report. Its digest covers whole rows."""
+    """Return a report's footer. Its digest covers the unredacted rows."""
     return {
         "at": at,
         "stack": stack.name,
@@ -41,7 +41,7 @@ def about(stack: Stack, at: str, rows: Iterable[Row], *, redact: bool) -> dict[s
 
 
 def folded(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
-    """Each row's name and lines."""
+    """Return each row's name and JSON lines."""
     return [
         (
             f"{row['pk']} / {row['sk']}",

@@ -46,7 +46,7 @@ def cancel(url: str, session: boto3.Session, request: Request, seen: int | None)
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether a second try would be refused, too. False for 429 and from 500."""
+    """Return whether a second try would be refused, too: for a status below 500, except 429."""
     return status != 429 and status < 500
 
 

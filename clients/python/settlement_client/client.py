@@ -117,7 +117,10 @@ class Client:
         return cancelling.cancel(self._address("api_url").rstrip("/"), self._session, request, seen)
 
     def pay_out(self, payout: Payout, *, seconds: float = 60) -> PayoutOutcome:
-        """Start a payout over HTTP, with the repeats and errors of `start`; return it: most take days."""
+        """Start a payout over HTTP, and return its current state: most payouts take days.
+
+        It repeats the request and raises errors as `start` does.
+        """
         return paying_out.pay_out(self._address("api_url").rstrip("/"), self._session, payout, seconds)
 
     def payout(self, key: str) -> PayoutOutcome:

@@ -77,7 +77,7 @@ class PayoutOutcome:
     currency: str
     destination: str
     reference: str
-    """By which the bank knows it."""
+    """The payment's end-to-end id, by which the bank knows the payout."""
 
     attempts: int
     next: Next
@@ -85,7 +85,7 @@ class PayoutOutcome:
     paid_at: datetime | None
     ended_at: datetime | None
     trouble: str | None
-    """Why two persons of the stack's operator decide, if they do."""
+    """The reason why two persons at the stack's operator must decide, or None."""
 
     @property
     def is_paid(self) -> bool:

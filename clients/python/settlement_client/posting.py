@@ -26,9 +26,10 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 
 
 def answered(session: boto3.Session, call: Callable[[], AWSRequest], key: str, seconds: float) -> Answer:
-    """Return an answer with status 200 or 202 to the call about `key`, which is made anew for each try.
+    """Repeat a call about `key` until its status is 200 or 202. Return the answer.
 
-    After a lost answer, AWS may refuse the next try (403). This raises Unknown: the lost try may have paid.
+    `call` makes a new request for each try. After a lost answer, AWS may refuse the next try (403). This
+    raises Unknown: the lost try may have paid.
     """
     over_at, failures, is_lost = time.monotonic() + seconds, 0, False
     while True:

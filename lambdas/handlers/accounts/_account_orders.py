@@ -9,7 +9,7 @@ from settlement.http.caller import Caller
 
 
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the recorded order and the account's state.
+    """Carry out an order. Return it and the account's state.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refused order changes nothing,
     except that a refused close has swept the account.

@@ -17,7 +17,7 @@ from settlement.http.caller import Caller
 
 
 def propose(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the proposal on record. Moves no money. Raises InvalidRequest and IdempotencyConflict."""
+    """Record a proposal, and return it. Moves no money. Raises InvalidRequest and IdempotencyConflict."""
     one = booking.parse_proposal(body, caller)
     _dependencies.store.put(booking.propose(one, caller, _dependencies.now()))
     return {"key": one.key, "digest": one.digest, "lines": dict(one.lines), "by": one.by}

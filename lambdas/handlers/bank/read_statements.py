@@ -12,7 +12,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.core.telemetry import gauge, logger, observed
 
 RESERVED_MS = 30_000
-"""Time left for the last write and the figures."""
+"""Time kept for the last write and the metrics."""
 
 RECENT_DAYS = 35
 """Older lines are no longer matched. An account without a statement for this time counts as closed."""

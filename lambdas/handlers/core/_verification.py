@@ -79,7 +79,7 @@ def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | 
 
 
 def _ask(settlement: Settlement, context: Any, provider: Provider) -> Verdict:
-    """Return the provider's answer. After REVIEW or a failure, return the evidence's verdict if there is one.
+    """Return the provider's answer. After REVIEW or a failure, return the evidence's verdict, if any.
 
     An earlier call may have died between writing evidence and row.
     """
@@ -102,7 +102,7 @@ def _on_record(settlement: Settlement) -> Row | None:
 
 
 def _record(settlement: Settlement, verdict: Verdict) -> str | None:
-    """Record the verdict, evidence first. So the row never has a verdict without evidence.
+    """Record the verdict, evidence first: the row never has a verdict without evidence.
 
     If an earlier call died between the two writes, its evidence decides. The provider's webhook wins if it
     came first. A different second verdict is only logged.

@@ -15,7 +15,7 @@ _REFUSED_DECISIONS = (InvalidRequest.__name__, ResolutionRefused.__name__)
 
 @observed("alert")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """The alert. Raises StepFenced outside LIMBO."""
+    """Return the alert. Raises StepFenced outside LIMBO."""
     given, config, pager = event["state"], _dependencies.config, _dependencies.pager
     settlement = parse_settlement(given["settlement"], config)
     state = _dependencies.store.settlement(settlement.key)

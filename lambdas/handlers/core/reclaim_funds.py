@@ -12,7 +12,7 @@ from settlement.core.telemetry import observed
 
 @observed(Step.RELEASE.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Raises StepFenced, and refusals such as InsufficientFunds."""
+    """Commit the release's reversal. Raises StepFenced, and refusals such as InsufficientFunds."""
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if accounts.is_merchant(settlement.payee):
         state = _dependencies.store.settlement(settlement.key)

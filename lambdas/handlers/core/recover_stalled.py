@@ -41,7 +41,7 @@ RESERVED_MS = 20_000
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""Entries read for the oldest one. The first may be forged and have no valid time."""
+"""Entries read to find the oldest. The first may be forged, without a valid time."""
 
 _READ_AT_ONCE = 100
 
@@ -67,12 +67,12 @@ class _Look:
 
 @observed("recover")
 def handler(event: Any, context: Any) -> dict[str, str | None] | None:
-    """Start an execution for each due settlement in `partition` without an execution.
+    """Start an execution for each due settlement in `partition` that has none.
 
-    An event with a `key` recovers only that settlement, due or not. It may have an `owner`, the execution
-    that must be the owner. The answer has the `action` (or "none") and the started `execution`. Such an event
-    raises InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A
-    scheduled event raises only InvalidRequest.
+    An event with a `key` recovers only that settlement, due or not. It may name the execution that must be
+    its `owner`. The answer has the `action` (or "none") and the started `execution`. Such an event raises
+    InvalidRequest, SettlementNotFound, MalformedRow, StoreUnavailable and StartUnavailable. A scheduled event
+    raises only InvalidRequest.
     """
     asked = event if isinstance(event, dict) else {}
     if "key" in asked:
@@ -220,8 +220,8 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    The settlement is deferred, because its failure would repeat at once. It is not deferred if the table
-    failed or the start was throttled.
+    The settlement is deferred, as its failure would repeat at once, unless the table failed or the start was
+    throttled.
     """
     try:
         yield

@@ -9,5 +9,5 @@ from settlement.core.telemetry import observed
 
 @observed(Step.FEE.reversal)
 def handler(event: dict[str, Any], context: object) -> None:
-    """Raises StepFenced."""
+    """Commit the fee's reversal. Raises StepFenced."""
     _reversal.reverse(Step.FEE, event)

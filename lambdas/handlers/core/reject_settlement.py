@@ -1,4 +1,4 @@
-"""Refuse a settlement for good after its hold was refused."""
+"""Reject a settlement whose hold was refused."""
 
 from typing import Any
 

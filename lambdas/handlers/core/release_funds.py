@@ -13,7 +13,7 @@ from settlement.core.telemetry import observed
 
 @observed("release")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Raises the payee's refusals, StepFenced and DeadlineExceeded."""
+    """Commit the release. Raises the payee's refusals, StepFenced and DeadlineExceeded."""
     settlement = parse_settlement(event["settlement"], _dependencies.config)
     if accounts.is_merchant(settlement.payee):
         _ensure_can_receive(settlement)

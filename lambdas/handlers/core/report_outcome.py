@@ -15,7 +15,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Return the outcome from the settlement's row. Raises StepFenced for an unclaimed key.
 
     With an `error`, this execution has started the compensation. Then a PROCESSING settlement is reported as
-    COMPENSATING. Exceptions: it is in review, released or owned by another execution.
+    COMPENSATING, unless it is in review, released or owned by another execution.
     """
     given, config = event["state"], _dependencies.config
     known = given.get("settlement")

@@ -6,11 +6,11 @@ from settlement.http.caller import Caller
 from settlement.http.circuit import PROBE
 
 _EVENT = {"check": "now"}
-"""The event `NOW` of `verify_kyc.py`. Only VerifyKyc reaches the provider."""
+"""The event for VerifyKyc, as `NOW` in `verify_kyc.py`. Only VerifyKyc reaches the provider."""
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the circuit's state. Raises InvalidRequest and StartUnavailable.
+    """Probe the provider now, and return the circuit's state. Raises InvalidRequest and StartUnavailable.
 
     Nothing is recorded: the circuit would probe within seconds anyway.
     """

@@ -70,9 +70,9 @@ def _health_check() -> Callable[[], bool] | None:
 
 
 def _ask_in_time(settlement: Settlement, api_key: str, context: Any) -> Verdict | kyc_client.Refused:
-    """Ask if time is left for a whole exchange: one that Lambda cuts off would count no failure.
+    """Ask the provider, only if time is left for a whole exchange.
 
-    Otherwise raise StoreUnavailable, which the circuit does not count.
+    Otherwise raise StoreUnavailable. The circuit counts neither this nor an exchange that Lambda cuts off.
     """
     seconds_needed = _client.endpoint.exchange_seconds + RESERVED_SECONDS
     if context.get_remaining_time_in_millis() < seconds_needed * 1000:

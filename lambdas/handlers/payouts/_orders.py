@@ -1,4 +1,4 @@
-"""Orders on payees' bank accounts and on cases of payouts. Each is of one person; two make a decision."""
+"""Orders on payees' bank accounts and payouts' cases. Each is one person's; a decision takes two orders."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Take = Callable[[object, Caller], dict[str, Any]]
 
 
 def add_payee(body: object, caller: Caller) -> dict[str, Any]:
-    """Return the bank account on record. It cannot be paid yet.
+    """Add a bank account, and return it. It cannot be paid yet.
 
     Raises InvalidRequest, and IdempotencyConflict for an id with another bank account.
     """
@@ -142,7 +142,7 @@ def _name(name: object) -> str:
 
 
 def _where_on(take: Take) -> Take:
-    """Refuse an order where the room is off: TakeOrder knows all routes. Raises PayoutRefused."""
+    """Refuse an order if the room is off: TakeOrder knows all routes. Raises PayoutRefused."""
 
     @wraps(take)
     def taken(body: object, caller: Caller) -> dict[str, Any]:

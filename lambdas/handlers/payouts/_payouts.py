@@ -12,7 +12,7 @@ from settlement.signing.stage import row_keys
 
 @cache
 def config() -> dict[str, Any]:
-    """The room's settings. Raises PayoutRefused where the room is off: TakeOrder runs there too."""
+    """The room's settings. Raises PayoutRefused if the room is off: TakeOrder also runs without it."""
     if "PAYOUTS" not in os.environ:
         raise PayoutRefused("payouts: this stage has none")
     found: dict[str, Any] = json.loads(os.environ["PAYOUTS"])

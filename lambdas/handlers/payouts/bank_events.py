@@ -1,4 +1,4 @@
-"""The bank's webhook: it brings the next look at a payout forward."""
+"""The bank's webhook: it brings a payout's next look forward."""
 
 from datetime import datetime
 from typing import Any

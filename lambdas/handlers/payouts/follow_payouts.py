@@ -1,6 +1,6 @@
 """Follow payouts: book their lines, send them, ask the bank about them, and carry decisions out.
 
-Only this function reaches the bank, and only this function moves a payout.
+Only this function reaches the bank and moves payouts.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from settlement.payouts.payout import State
 from settlement.signing.stage import row_keys
 
 RESERVED_MS = 25_000
-"""A look may ask the bank for 15 s, and write twice."""
+"""Minimum time for a look, which may ask the bank for 15 s, and write twice."""
 
 SHOWN_MAX = 64
-"""Characters of a key or identity: a forged row may have any."""
+"""Characters logged of a key or identity: a forged row may have any number."""
 
 
 @observed("follow")

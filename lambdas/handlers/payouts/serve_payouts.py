@@ -1,4 +1,4 @@
-"""The HTTP API of payouts: reserve one and let it be sent, or return one's state."""
+"""The HTTP API of payouts: reserve a payout and have it sent, or return its state."""
 
 from collections.abc import Callable
 from typing import Any

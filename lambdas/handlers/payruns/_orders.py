@@ -21,14 +21,14 @@ from settlement.payruns.run import Proposal, Run, Status
 from settlement.signing.stage import row_keys
 
 _FACTS = ("name", "kind", "payer", "parent", "lines", "sums")
-"""Of a proposal: the file has them too."""
+"""Facts of a proposal that its file also has."""
 
 Change = Callable[[Run, Proposal, Caller, datetime], Sequence[Write]]
 
 
 @cache
 def rules() -> Rules:
-    """The stage's rules. Raises PayRunRefused where the room is off: TakeOrder runs there too."""
+    """The stage's rules. Raises PayRunRefused if the room is off: TakeOrder also runs without it."""
     if "PAYRUNS" not in os.environ:
         raise PayRunRefused("run: this stage has none")
     return Rules(**json.loads(os.environ["PAYRUNS"]))

@@ -22,10 +22,10 @@ from settlement.signing.stage import row_keys
 
 LISTED_MAX = 1_000
 RESERVED_MS = 15_000
-"""Reserved for the part that has begun. The next call starts the lines that this one does not reach."""
+"""Time kept for the part that has begun. The next call starts its remaining lines."""
 
 SHOWN_MAX = 64
-"""Characters of a run's id: a forged row may have any."""
+"""Characters logged of a run's id: a forged row may have any number."""
 
 
 @observed("payruns")

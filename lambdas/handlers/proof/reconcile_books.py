@@ -22,8 +22,8 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     """Read the whole table, judge each row, and publish the findings. Writes nothing.
 
     If time runs out or DynamoDB does not answer, the table is unproven. The faults found before still count.
-    Concurrent runs are harmless. A function with a wrong clock may have indexed a settlement under a time at
-    which recovery does not look yet: `ahead` names them.
+    Concurrent runs are harmless. `ahead` names settlements that a function with a wrong clock has indexed
+    too far ahead for recovery.
     """
     in_time = table_scan.until(RESERVED_MS, context.get_remaining_time_in_millis)
     findings = table_scan.check(

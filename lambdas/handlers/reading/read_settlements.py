@@ -67,7 +67,7 @@ def _path(event: dict[str, Any], name: str) -> object:
 
 
 def _query(event: dict[str, Any]) -> dict[str, str]:
-    """The parameters. API Gateway joins repeated ones with a comma. No valid value has a comma."""
+    """The parameters. API Gateway joins repeated ones with a comma, which no valid value has."""
     return event.get("queryStringParameters") or {}
 
 

@@ -58,10 +58,7 @@ def record(order: AccountOrder, now: datetime) -> Write:
 
 
 def open_account(order: AccountOrder, now: datetime) -> Write:
-    """Open an account.
-
-    The write is an update, so no role needs permission to put a balance.
-    """
+    """Open an account by an update, so no role needs permission to put a balance."""
     return update(
         keys.account(order.account),
         "SET available = :nothing, currency = :currency, opened_at = :now, last_order = :order",

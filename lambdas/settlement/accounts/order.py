@@ -47,9 +47,9 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 class AccountOrder:
     """A person's order on an account.
 
-    - `currency`: of an opening, a deposit or a withdrawal.
-    - `amount`: in minor units, of a deposit or a withdrawal.
-    - `reference`: the bank's or the caller's, of a deposit or a withdrawal.
+    - `currency`: of an opening, deposit or withdrawal.
+    - `amount`: in minor units, of a deposit or withdrawal.
+    - `reference`: the bank's or the caller's, of a deposit or withdrawal.
     """
 
     key: str

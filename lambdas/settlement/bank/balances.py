@@ -22,9 +22,9 @@ _DAY, _NOON, _FRIDAY = timedelta(days=1), timedelta(hours=12), 4
 class Span(NamedTuple):
     """The days of a currency's statements.
 
-    `first`: the earliest account's first day. `start` to `end`: from the day when the last account starts to
-    the day when the first one ends. `late`: the account that starts last. `holes`: days on which some account
-    has no statement, but may have lines.
+    `first`: the earliest account's first day. `start` to `end`: from the accounts' latest first day to
+    their earliest last day. `late`: the account that starts last. `holes`: days on which some account has no
+    statement, but may have lines.
     """
 
     first: str

@@ -1,4 +1,4 @@
-"""The books' side of persons' orders: deposits and withdrawals. Payouts book their own lines."""
+"""The books' deposits and withdrawals, which persons ordered. Payouts book their own lines."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime

@@ -23,11 +23,11 @@ from settlement.bank.statement import Line, Statement
 
 _CHUNK = 65_536
 _TAG_MAX = 4 * _CHUNK
-"""Bytes that expat may hold without a whole tag, comment or instruction."""
+"""Maximum bytes that expat holds of an unfinished tag, comment or instruction."""
 _DEPTH_MAX = 64
 _TEXT_MAX = 10_000
 _NAMES_MAX = 10_000
-"""Different names of elements, attributes and prefixes, each of which expat keeps to the end."""
+"""Maximum different names of elements, attributes and prefixes: expat keeps each to the end."""
 _REPEATS_MAX = 1_000
 
 _NAMESPACE = re.compile(r"urn:iso:std:iso:20022:tech:xsd:(camt\.05[34])\.001\.(0[2-9]|1[0-3])", re.ASCII)
@@ -77,8 +77,8 @@ _TRANSACTION = (
 def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | Statement]:
     """Yield lines, and each statement after its lines.
 
-    `currencies` maps codes to decimals. Raises UnreadableStatement with line and element, maybe after lines
-    of the bad file: book nothing before the end of the file.
+    `currencies` maps codes to decimals. It can raise UnreadableStatement, with line and element, after it has
+    yielded lines: book nothing before the end of the file.
     """
     return _Reader(currencies).read(file)
 

@@ -76,7 +76,7 @@ def judge(  # noqa: PLR0912
 ) -> Verdict:
     """Pair lines with orders, and explain the rest.
 
-    `findings`: those made while the spool was filled. `only`: the one currency to compare.
+    `findings`: from the filling of the spool. `only`: the only currency to compare.
     """
     ordered = balances.in_order(one for one in statements if only in (None, one.currency))
     spans = balances.spans(ordered)
@@ -155,8 +155,8 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
     """The largest set of orders whose sum is the unexplained rest; None if there is none.
 
-    An order of the first days may be in the opening balance if it was booked a day after its line. So may an
-    earlier order that a line names again. An order may also undo an earlier order.
+    The opening balance can have an order of the first days that was booked a day after its line, and an
+    earlier order that a line names again. An order can also undo an earlier order.
     """
     found: dict[int, frozenset[str]] = {0: frozenset()}
     for order in orders[:_EDGES_MAX]:

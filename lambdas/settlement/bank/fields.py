@@ -105,7 +105,7 @@ def account(text: str) -> str:
 
 
 def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return names, free text, the text's words, then last names: each once, at most REFERENCES_MAX.
+    """Return `names`, free text, the text's words, then `last`: each once, at most REFERENCES_MAX.
 
     Parts of a free text are joined both with and without a blank: a bank cuts a text anywhere.
     """

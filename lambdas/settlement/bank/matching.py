@@ -16,7 +16,7 @@ DAYS = 3
 
 
 class Order(NamedTuple):
-    """A deposit or a withdrawal of the books, its UTC `day`, and the `side` of its line at the bank."""
+    """A deposit or withdrawal of the books, its UTC `day`, and the `side` of its line at the bank."""
 
     key: str
     account: str

@@ -103,7 +103,7 @@ INSERT OR IGNORE INTO cancelled SELECT orders.rowid, NULL
 FROM matches JOIN orders ON orders.key = matches.entry
 WHERE matches.line NOT IN (SELECT identity FROM lines)
 """
-"""Pairs on record. If only one half is here, it needs no partner."""
+"""Pairs on record. If one half is not in the spool, the other needs no partner."""
 
 _CANDIDATES_MAX = 20
 _NUMBERS_MAX = 200
@@ -269,9 +269,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order a fitting line of an order that may lose it. Return whether one was found.
+        """Give an order a fitting line of an order that needs none. Return whether one was found.
 
-        `keeps`: whether an order must keep a line. Such an order may take another one's, in a chain.
+        `keeps`: whether an order needs a line. Such an order can take another order's line, in a chain.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -394,7 +394,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether another file's line is this line: the amount is equal, or the first reference."""
+    """Whether a line equals another file's: by amount, or else by first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """The end of an account's lines in a file.
+    """An account's statement in a file, without its lines.
 
     `number`: the bank's own sequence number, or None. `page`: number, and whether it is the last page; None
     for a single page. `opening` and `closing`: signed balances, or None, as in a camt.054. `first` and

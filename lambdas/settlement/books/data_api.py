@@ -57,9 +57,9 @@ class DataApi:
     def transaction(self) -> Iterator[Query]:
         """Commit at the end; roll back after an exception.
 
-        Raises BooksUnavailable. A commit without an answer may have succeeded. The object is then delivered
-        again, and the inbox shows whether the commit succeeded. The Data API rolls an abandoned transaction
-        back after three minutes.
+        Raises BooksUnavailable. After a commit without an answer, the object is delivered again, and the
+        inbox shows whether the commit succeeded. The Data API rolls an abandoned transaction back after three
+        minutes.
         """
         begun = self._begin()
 

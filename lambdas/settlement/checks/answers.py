@@ -11,7 +11,7 @@ from settlement.core.model.request import KEY
 from settlement.core.model.verdict import CHECK
 
 EVIDENCE_BYTES_MAX = 4_096
-"""A write of evidence costs at most five units."""
+"""Maximum size of evidence: its write then costs at most five units."""
 
 APPROVED, REFUSED = "APPROVED", "REFUSED"
 _DECISIONS = {"approve": APPROVED, "refuse": REFUSED}

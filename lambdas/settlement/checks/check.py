@@ -1,4 +1,4 @@
-"""The types for a stage's file with a check. A check moves no money: it approves, refuses or waits."""
+"""Types for a stage's check, which is a file. A check moves no money: it approves, refuses or waits."""
 
 import re
 from collections.abc import Callable, Mapping

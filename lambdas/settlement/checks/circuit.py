@@ -7,7 +7,7 @@ FAILURES_MAX = 5
 """Consecutive failures that open a circuit."""
 
 REST = timedelta(seconds=10)
-"""How long an open circuit blocks calls. After this rest, one more failure opens it again."""
+"""How long an open circuit blocks calls. Then one more failure opens it again."""
 
 
 @dataclass

@@ -12,10 +12,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.stage_config import StageConfig
 
 NAMES = "CHECK_NAMES"
-"""Environment variable of each function that claims.
-
-It has the names of the stage's checks, as a JSON list.
-"""
+"""Environment variable of each function that claims: a JSON list of the checks' names."""
 
 
 def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Loads a stage's file with a check.
+"""Loads a stage's check from its file.
 
 `python -m settlement.checks.file FILE` prints the check's declaration as JSON.
 """

@@ -21,7 +21,7 @@ SIGNING = "CHECK_SIGNING_SECRETS"
 
 @dataclass(frozen=True)
 class Installed:
-    """A check and its own secrets. `secret_ids` maps the check's names for them to their ARNs."""
+    """A check and its own secrets. `secret_ids` maps the secrets' names to ARNs."""
 
     check: Check
     secret_ids: Mapping[str, str] = field(default_factory=dict)

@@ -72,7 +72,7 @@ def begin(
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
     """Note that a check has answered. Afterwards no wait for it begins.
 
-    The row must wait for the other check `awaited`. If `awaited` is None, the row must not wait.
+    The row must be waiting for the other check `awaited`, or for none if `awaited` is None.
     """
     return update(
         keys.settlement(settlement.key),

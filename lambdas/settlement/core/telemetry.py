@@ -41,7 +41,7 @@ def count(metric: str) -> None:
 
 
 def gauge(metric: str, value: int) -> None:
-    """Publish a number. A name that ends in `Seconds` has seconds."""
+    """Publish a number, in seconds if the name ends in `Seconds`."""
     unit = MetricUnit.Seconds if metric.endswith("Seconds") else MetricUnit.Count
     with _lock:
         metrics.add_metric(name=metric, unit=unit, value=value)

@@ -46,9 +46,9 @@ SETTLEMENT: Final = "settlement"
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A settlement or another thing of the table after a change. `type` names the change, `about` the thing.
+    """A settlement, payout or pay run after a change. `type` names the change, `about` the kind.
 
-    `sequence` numbers the events of a thing from 1 without a gap.
+    `sequence` numbers its events from 1 without a gap.
     """
 
     type: str
@@ -59,7 +59,7 @@ class Event:
 
     @property
     def id(self) -> str:
-        """The event's id. Every resend and replay has the same. Two things may have one key."""
+        """The event's id, equal in each resend and replay. A payout can share a settlement's key."""
         named = self.key if self.about == SETTLEMENT else f"{self.about}:{self.key}"
         return f"{named}:{self.sequence}"
 

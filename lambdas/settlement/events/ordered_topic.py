@@ -19,7 +19,7 @@ _client = LazyClient(
 def publish(events: Sequence[dict[str, Any]]) -> None:
     """Publish events, if the stage has the topic. Raises EventsUnavailable at the first failure.
 
-    Each event has its own call. SNS may accept only a part of a batch, and so break the order. The topic
+    Each event has its own call: SNS may accept only part of a batch, and so break the order. The topic
     drops repeats for five minutes; later repeats reach the consumers.
     """
     topic = os.environ.get("ORDERED_TOPIC")

@@ -18,24 +18,24 @@ from enum import StrEnum
 
 KYC, BANK = "kyc", "bank"
 NAMES = (KYC, BANK)
-"""Names of the shared circuits: no other row is a circuit's."""
+"""Names of all shared circuits. Each has a row."""
 
 PROBE = "probe"
 """A person's order to probe the provider now."""
 
 REPORTED_MAX = 2
-"""Maximum answers subtracted. With 1, a fifth of poisoned payments would open the circuit; with many, answers
-from before an outage would delay its opening.
+"""Maximum answers that a report subtracts. With 1, a fifth of unanswerable payments would open the
+circuit. With many, answers from before an outage would delay its opening.
 """
 
 FAILED_MAX = 100
-"""The row names the latest failing payments: 900 bytes, so that a write costs one unit."""
+"""Maximum recent failing payments on the row: 900 bytes, so a write costs one unit."""
 
 CLOCK_SECONDS_MAX = 2
 """Clock skew above which a time counts as wrong."""
 
 HEALTH = ""
-"""Candidate of a probe without a payment, never among the failed."""
+"""Candidate name of a health check, never among the failed payments."""
 
 
 class State(StrEnum):
@@ -48,7 +48,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Failures are forgotten `within_seconds` after the latest.
+    """Failures are forgotten `within_seconds` after the latest failure.
 
     A probe may begin `recovery_seconds` after the circuit opened or the previous probe began.
     """
@@ -73,12 +73,12 @@ class Circuit:
 
 
 def payment(key: str) -> str:
-    """A short name of a payment. Among 100 payments, any two share a name with a chance of 1 in 800,000."""
+    """A payment's short name. Among 100 payments, the chance of a shared name is 1 in 800,000."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
 def after_failure(circuit: Circuit, failing: str, answers: int, now: int, limits: Thresholds) -> Circuit:
-    """Subtract the environment's unreported `answers`, then count an unanswered payment."""
+    """Subtract the environment's unreported `answers`, then count the payment `failing`."""
     if circuit.state is not State.CLOSED:
         return circuit
     last = circuit.failed_at or 0
@@ -106,7 +106,7 @@ def after_answers(circuit: Circuit, answers: int) -> Circuit:
 def may_probe(circuit: Circuit, candidate: str, now: int, limits: Thresholds) -> bool:
     """Whether the payment `candidate` may be the probe now.
 
-    After a recent failure, the same payment would tell nothing about other payments.
+    A payment that failed recently proves nothing about other payments.
     """
     began = circuit.probed_at if circuit.state is State.HALF_OPEN else circuit.opened_at
     return now - (began or 0) >= limits.recovery_seconds and candidate not in circuit.failed
@@ -127,7 +127,7 @@ def after_probe(
 ) -> Circuit:
     """End a probe, unless another probe has replaced it.
 
-    A health check answers no payment: after it, one failing payment reopens the circuit.
+    After a health check, one failing payment reopens the circuit: no payment was answered yet.
     """
     if circuit.probe != probe:
         return circuit
@@ -141,7 +141,7 @@ def after_probe(
 
 
 def in_time(circuit: Circuit, now: int) -> Circuit:
-    """Replace times that are ahead, written by a fast clock: recovery begins now."""
+    """Replace a fast clock's future times by `now`. The recovery time restarts."""
     latest = now + CLOCK_SECONDS_MAX
     opened_at, probed_at = circuit.opened_at, circuit.probed_at
     if circuit.state is State.CLOSED or max(opened_at or 0, probed_at or 0) <= latest:

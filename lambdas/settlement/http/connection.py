@@ -27,13 +27,13 @@ With the minimum, fifty addresses are tried in half a second.
 """
 
 LOOKUP_SECONDS_MAX = 30
-"""Greatest age of a usable lookup. An answer that comes late serves a later question."""
+"""Greatest age of a usable lookup. A late result still serves later connections."""
 
 LOOKUPS_MAX = 4
 """Lookups that may hang at once. Each holds a thread."""
 
 Seconds = float
-"""No amount is ever computed from a float."""
+"""A duration. Amounts never use floats."""
 
 Place = tuple[Any, ...]
 """Address and port for `connect`."""

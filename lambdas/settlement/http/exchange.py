@@ -16,7 +16,7 @@ from settlement.http.connection import Addresses, Cutoff, NoAnswer
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote the provider's answer
 
 ANSWER_BYTES_MAX = 65_536
-"""100 times an answer of the contracts."""
+"""Maximum answer size: 100 times the contracts' answers."""
 
 IDLE_SECONDS_MAX = 30
 """Longest idle time of a connection. Gateways silently drop idle ones after minutes.

@@ -28,12 +28,13 @@ CACHE_SECONDS = 5
 """Lifetime of the cache, and shortest time between reports of answers."""
 
 TRIES_MAX = 20
-"""Each refused try means that another environment has written. An open circuit ends the counting, so a dead
-provider costs an environment at most `failures` + 1 tries.
+"""Maximum tries of a write. A refusal means that another environment has written.
+
+An open circuit ends the counting, so a dead provider costs an environment at most `failures` + 1 tries.
 """
 
 Announce = Callable[[State], None]
-"""Must not raise: the change is already written."""
+"""Publishes a state. Must not raise: the change is already written."""
 
 _UNAVAILABLE = (ClientError, BotoCoreError)
 
@@ -48,7 +49,7 @@ class NotAdmitted(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """`metric` counts clocks that were ahead."""
+    """A circuit's name. `metric` counts fast clocks."""
 
     name: str
     metric: str
@@ -139,7 +140,7 @@ class SharedCircuit:
         return self._known.circuit.state if self._known else State.CLOSED
 
     def _note(self, decide: Callable[[Circuit], Circuit]) -> bool:
-        """Return whether the cached circuit was renewed, if DynamoDB answers."""
+        """Change the circuit, if DynamoDB answers. Return whether the cache was renewed."""
         before = self._known
         with suppress(*_UNAVAILABLE):
             self._change(decide)
@@ -209,7 +210,7 @@ class SharedCircuit:
         return circuit
 
     def _remember(self, circuit: Circuit, now: int) -> Circuit:
-        """Cache the circuit, dated before the call of DynamoDB, which may take long."""
+        """Cache the circuit. `now` precedes the DynamoDB call, which can be slow."""
         self._known = _Known(circuit, now)
         return circuit
 

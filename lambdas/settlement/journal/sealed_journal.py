@@ -20,7 +20,7 @@ class SealedJournal:
         self._client, self._bucket = client, bucket
 
     def add(self, told: Sequence[Mapping[str, Any]], now: datetime) -> str:
-        """Return the object's name.
+        """Put lines as one object. Return its name.
 
         Safe to repeat: a taken name has the same digest. Raises JournalUnavailable.
         """

@@ -13,7 +13,7 @@ from settlement.kyc.client import Refused
 CIRCUIT = Named(name=KYC, metric="KycCircuitClockAhead")
 
 Ask = Callable[..., Verdict | Refused]
-"""The first argument is the settlement."""
+"""Asks the provider. First argument: the settlement."""
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
@@ -59,7 +59,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
     """Return the new state. Raises ClientError, BotoCoreError.
 
-    The health check, if any, is the probe, else the next payment.
+    The probe is the health check, if any, otherwise the next payment.
     """
     circuit.make_due()
     if is_healthy:

@@ -21,7 +21,7 @@ _provider = SecretsProvider(
 )
 
 UNREADABLE = "KycSecretUnreadable"
-"""Metric of the KYC provider's secrets, and of the checks'."""
+"""Metric of unusable secrets, the KYC provider's and the checks'."""
 
 SIGNING_CACHE_SECONDS = 10
 """How long a secret is cached. For this time, a signature by a new secret may be refused."""
@@ -32,8 +32,8 @@ _NO_END = "secret: previous_until must be a time with its offset, as 2026-11-22T
 def signing_secrets(now: datetime, secret_id: str = "", *, metric: str = UNREADABLE) -> list[object]:
     """The current signing secret, and for a time the previous secret.
 
-    An empty `secret_id` means the provider's secrets. `metric` counts unusable secrets; one does not block
-    the other. Raises KycUnavailable if none is usable.
+    An empty `secret_id` means the provider's secrets. `metric` counts unusable secrets, which do not
+    block usable ones. Raises KycUnavailable if none is usable.
     """
     name = secret_id or os.environ["KYC_SIGNING_SECRET"]
     secret = read(name, cache_seconds=SIGNING_CACHE_SECONDS, metric=metric)

@@ -28,7 +28,7 @@ def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
 
 
 def read(content: object, settlement: Settlement) -> Verdict:
-    """Raises ValueError if malformed."""
+    """Read an answer. Raises ValueError if malformed."""
     if not isinstance(content, dict):
         raise ValueError("body: must be a JSON object")
     return parse_verdict(content, NAME)

@@ -57,7 +57,7 @@ def _is_time(text: str) -> bool:
 
 
 def signing_key(secret: object) -> bytes:
-    """Raises KycUnavailable."""
+    """Decode a secret. Raises KycUnavailable."""
     try:
         key = base64.b64decode(str(secret).removeprefix(_PREFIX), validate=True)
     except ValueError:

@@ -26,9 +26,9 @@ def warn(key: Row, reason: str) -> None:
 def fold(store: Store, span: Span, unreadable: Unreadable = warn) -> int:
     """Fold a minute of a partition. Return the amount added, in minor units.
 
-    Afterwards the balance has all its earlier releases. A later sweep adds unreadable ones, once they are
-    mended. Raises StoreUnavailable and the account's refusals. Raises ValueError if the row of the minute or
-    account is unreadable.
+    Afterwards the balance includes the span's earlier releases. A later sweep adds unreadable ones, once they
+    are mended. Raises StoreUnavailable and the account's refusals. Raises ValueError if the row of the minute
+    or account is unreadable.
     """
     account = store.account(span.merchant)
     if account is None:

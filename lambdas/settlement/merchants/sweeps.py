@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"ENTRIES#merchant\.[^#]*#\d+ \d{4}-\d\d-\d\dT\d\d:\d\d:\d
 
 
 def releases(message: object) -> tuple[list[Release], list[object]]:
-    """Releases, and other content. Raises ValueError."""
+    """Split a message into releases and other content. Raises ValueError."""
     if type(message) is not list:
         raise ValueError("message: must be a list of releases")
     return [(one[0], one[1]) for one in message if _is_release(one)], [

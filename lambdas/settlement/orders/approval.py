@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Number of persons that a decision needs. Parts add up, so a part counts as the whole."""
+    """Number of persons that a decision needs. A part counts as a full reversal: parts add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 

@@ -218,5 +218,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Leave out the reason, which a person wrote. `settle status` shows it."""
+    """Describe a decision without the person's reason. `settle status` shows the reason."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

@@ -14,8 +14,8 @@ def reverse_part(
 ) -> tuple[Write, ...]:
     """Reverse a part. The money passes through the escrow. The stage keeps the fee.
 
-    `layout` is the row's layout afterwards. Raises PartRefused for more than the release, whatever the row
-    says.
+    `layout` is the row's layout afterwards. Raises PartRefused for more than the release, regardless of
+    the row.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)

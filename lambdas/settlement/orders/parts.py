@@ -1,7 +1,7 @@
 """Writes of a reversal in part.
 
-The order's evidence is the idempotency check. The part's number is in its name. One transaction writes it and
-the effect.
+The order's evidence is the idempotency check. Its name has the part's number. One transaction writes the
+evidence and the effect.
 """
 
 from datetime import datetime

@@ -32,7 +32,7 @@ class Proposal:
     - `case`: the LIMBO case. 0: a reversal.
     - `seen`: the digest of proposal and settlement.
     - `proposer`: a person. `proposed_by`: the person's ARN. The next three fields are the proof.
-    - `needed` and `persons`: with the proposer. `approvals`: without.
+    - `needed` and `persons` include the proposer. `approvals` does not.
     - `approved_by` and `approved_in`: ARNs and requests, separated by blanks.
     - `part` and `amount`: number and minor units of a reversal in part. Otherwise they are 0 and not in the
       row.

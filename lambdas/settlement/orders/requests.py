@@ -115,7 +115,7 @@ def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple
 
 
 def key_of_part(raw: object) -> str:
-    """Raises InvalidRequest."""
+    """The settlement's key. Raises InvalidRequest."""
     key: str = fields_of(raw, _PART)["key"]
     return key
 

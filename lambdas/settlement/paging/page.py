@@ -38,7 +38,7 @@ class Page:
 
 
 def page_of(event: Mapping[str, Any]) -> Page:
-    """The page of an event. An unknown event pages, too.
+    """The page of an event. An unknown event is urgent.
 
     Names, causes and reasons are other people's text. Each is kept in one line.
     """

@@ -1,4 +1,4 @@
-"""What payouts moved at the bank: each debit, and each return, as an order beside the bank's lines."""
+"""Payouts' movements at the bank: each debit and return, as an order to compare with lines."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice

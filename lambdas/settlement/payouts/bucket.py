@@ -7,9 +7,9 @@ from settlement.aws import clients
 from settlement.payouts.over_files import Debtor, OverFiles
 
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
-"""One try: a look has no time for more, and the next look makes up for it.
+"""One try: a look has no time for more, and the next look tries again.
 
-Each of S3's addresses, eight at most, gets the time to connect: an exchange ends within 15 s.
+The connect timeout applies to each of S3's addresses, eight at most: an exchange ends within 15 s.
 """
 
 _client = clients.LazyClient("s3", CONFIG)

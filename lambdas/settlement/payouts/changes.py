@@ -35,7 +35,7 @@ def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None
 
 
 def _counts(before: State | None, after: State) -> tuple[int, ...]:
-    """The growths of `sequence` that this write may cause; none if illegal."""
+    """By how much this write may raise `sequence`; empty for an illegal write."""
     if before is None:
         return (1,) if after.status is Status.RESERVED else ()
     if after.payout != before.payout:

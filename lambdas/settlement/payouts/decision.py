@@ -1,6 +1,6 @@
-"""Decisions of two persons about a case: one proposes a verdict, another approves what both were shown.
+"""Decisions of two persons about a case: one proposes a verdict, another approves it.
 
-Each is a row, put once. FollowPayouts carries a decision out if the payout is still as it was shown.
+Each is a row, put once. FollowPayouts carries a decision out if the payout is still as both saw it.
 """
 
 import re
@@ -31,13 +31,13 @@ class Verdict(StrEnum):
     PAID = "paid"
     NOT_PAID = "not-paid"
     ASK = "ask"
-    """Ask the bank, or wait for a line, for as long again."""
+    """Restart the time for the bank's answer, or for a line."""
 
     GIVE_BACK = "give-back"
     """Transfer the money from suspense to the customer, whose account takes it now."""
 
     CLOSE = CLOSE
-    """Nothing more is looked for. No money moves."""
+    """End the case without more looks. No money moves."""
 
 
 AGAINST = {
@@ -105,13 +105,13 @@ def parse_decision(raw: object) -> Decision:
 
 
 CONTRADICTS = "yes"
-"""On record, of a decision whose persons knowingly contradict the bank, or its silence."""
+"""Marks a decision on record whose persons knowingly contradict the bank, or its silence."""
 
 _KEPT = ("verdict", "digest", "reason", "by", "account", "contradicts")
 
 
 def verdicts(state: State) -> tuple[Verdict, ...]:
-    """The verdicts that may end the open case."""
+    """The verdicts that can end the open case."""
     match state.status:
         case _ if state.trouble is None:
             return ()
@@ -131,7 +131,7 @@ def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: Found | Neve
 
 
 def is_changed(verdict: Verdict, shown: Word | None, word: Word | None) -> bool:
-    """Whether the bank's word is not the one `shown` to persons, and does not confirm their verdict."""
+    """Whether the bank's word differs from the word `shown`, and does not confirm the verdict."""
     return word is not shown and (verdict, word) != (Verdict.NOT_PAID, Word.NEVER_SEEN)
 
 

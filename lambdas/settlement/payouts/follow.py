@@ -58,7 +58,7 @@ _DECIDED = {
     (Status.PAID, Verdict.NOT_PAID): Move.RETURN,
     (Status.RETURNED, Verdict.GIVE_BACK): Move.GIVE_BACK,
 }
-"""Other verdicts end the case without a move."""
+"""Moves by status and verdict. Other verdicts end the case without a move."""
 
 _NEVER_TAKEN = (AccountClosed, AccountNotFound, CurrencyMismatch)
 _NOT_TAKEN = (*_NEVER_TAKEN, AccountFrozen)
@@ -155,7 +155,7 @@ class Follower:
     # Cases
 
     def _carry_out(self, state: State) -> State:
-        """Carry out an approved decision, if the bank's word is still the one that persons were shown."""
+        """Carry out an approved decision, unless the bank's word has changed since persons saw it."""
         row = self.store.read(keys.payout_approved(state.key, state.cases, state.digest))
         if row is None:
             return state
@@ -315,7 +315,7 @@ class Follower:
                 return self._finish(paid, line)
 
     def _finish(self, state: State, line: BankLine) -> State:
-        """Make a line's second move. The first one has claimed the line; its caller may have died since."""
+        """Make a line's second move. The first move has claimed the line; its caller may have died since."""
         if state.status is Status.PAID and line.identity == state.debit_line:
             return self._move(state, Move.CONFIRM)
         if state.status in (Status.PAID, Status.CONFIRMED) and line.identity == state.return_line:
@@ -364,7 +364,7 @@ class Follower:
         return after
 
     def _commit(self, changes: tuple[Write, ...]) -> bool:
-        """Commit. Return False after another caller's equal writes."""
+        """Commit. Return False if another caller has made these writes."""
         try:
             self.store.transact(changes)
         except AlreadyApplied:

@@ -1,4 +1,4 @@
-"""A bank behind its circuit: an open circuit is known before a send is on record."""
+"""A bank behind its circuit, which is checked before a send is recorded."""
 
 from settlement.http.circuit import BANK, HEALTH, payment
 from settlement.http.shared_circuit import Lease, Named, NotAdmitted, SharedCircuit
@@ -49,9 +49,9 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout. One that was sent before is admitted like a health check.
+        """Admit a payout; if it was sent before, like a health check.
 
-        It may have failed, and may be the only payout left to probe with. Raises NotAdmitted.
+        Its send may have failed, and it may be the only payout left to probe with. Raises NotAdmitted.
         """
         name = payment(state.key)
         lease = self._circuit.admit(HEALTH if state.is_sent else name)

@@ -1,4 +1,4 @@
-"""Events of the bank bring the next look at a payout forward. They prove nothing, and move no money."""
+"""Events of the bank bring a payout's next look forward. They prove nothing, and move no money."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -32,7 +32,7 @@ def state_of(store: Store, key: str) -> State:
 
 
 def bring_forward(store: Store, reference: str, now: datetime) -> State:
-    """Find the payout by its reference in any case of letters, and look at it soon.
+    """Bring a payout's next look forward. `reference` may be in small letters.
 
     Raises PayoutNotFound, PayoutFenced, MalformedRow.
     """

@@ -1,7 +1,7 @@
 """The list of the bank's lines that name a payout and are not booked yet.
 
-A statement's reader lists each such line together with the line itself. FollowPayouts books it, and takes it
-off the list. A refused line stays listed, with the reason, until it is booked otherwise.
+A statement's reader puts and lists such a line in one transaction. FollowPayouts books it, and takes it
+off the list. A refused line stays listed, with the reason, until it is booked.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from settlement.payouts.payout import reference_in
 
 
 def listed(recorded: Recorded) -> Write | None:
-    """List a line if a reference has the form of a payout's."""
+    """List a line if any reference has the form of a payout's."""
     if not any(map(reference_in, recorded.references)):
         return None
     line = recorded.line

@@ -79,7 +79,7 @@ HEARD: Mapping[tuple[Status, Word], Move] = {
     (Status.PAID, Word.REFUSED): Move.RETURN,  # Stripe: paid may become failed
     (Status.PAID, Word.RETURNED): Move.RETURN,
 }
-"""The bank's words that move a payout."""
+"""The move that the bank's word causes, by status and word."""
 
 
 def transfer(
@@ -140,7 +140,7 @@ def counted(state: State, now: datetime, *, trouble: str | None = None, **change
 
 
 def brought_forward(state: State, now: datetime) -> State:
-    """Look again within `policy.HINTED`. Many hints in that time cause one look."""
+    """Set the next look within `policy.HINTED`. Many hints in that time cause one look."""
     soon = timestamp(now + policy.HINTED)
     return replace(state, listed_at=min(state.listed_at or soon, soon))
 

@@ -1,6 +1,6 @@
 """A bank that takes files: for each payout one SEPA credit transfer (pain.001.001.09) in a bucket.
 
-A file in the bucket counts as handed over, and must stay. The bank's statement has the payout's end; a report
+A file in the bucket counts as handed over, and must stay. The bank's statement has the outcome; a report
 (pain.002) in the bucket may have it earlier. A payout with neither after three days becomes a case.
 """
 
@@ -30,10 +30,10 @@ from settlement.payouts.port import (
 
 PREFIX, ANSWERS = "payouts/", "answers/"
 ANSWERS_MAX, ANSWER_BYTES_MAX = 20, 256 * 1024
-"""A bank reports some five states of a payout, each in a few KiB."""
+"""Maximum reports of a payout, and maximum bytes of one. A bank sends some five, of a few KiB."""
 
 CALLED_WITHIN_SECONDS = 2
-"""Of a question's calls, the last one begins by then: with its own time it ends within EXCHANGE_WITHIN."""
+"""Time in which all calls of a question must begin. Then the last one ends within EXCHANGE_WITHIN."""
 
 CURRENCY, _EXPONENT = "EUR", 2
 """SEPA has one currency."""
@@ -69,7 +69,7 @@ class Debtor:
 
 
 class OverFiles:
-    """A bank that takes files, by S3's `client`. It declares no window: each payout gets one file."""
+    """A bank that takes files, through the S3 `client`. It declares no window: each payout gets one file."""
 
     def __init__(self, client: Any, bucket: str, name: str, debtor: Debtor) -> None:
         self.declared = Declared(name=name, window_seconds=0, refusals=pain_002.REFUSALS)

@@ -1,4 +1,4 @@
-"""A bank that keeps docs/contracts/bank.openapi.yaml. Any other answer counts as unknown."""
+"""A bank that follows docs/contracts/bank.openapi.yaml. Any other answer counts as unknown."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _TOLD = (*_TAKEN, Word.REFUSED, Word.RETURNED)
 class OverHttp:
     """A bank's client, for one thread. `currencies` maps accepted codes to exponents.
 
-    Raises ValueError for long timeouts.
+    Raises ValueError for timeouts over EXCHANGE_WITHIN.
     """
 
     def __init__(

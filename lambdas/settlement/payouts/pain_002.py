@@ -14,9 +14,9 @@ from settlement.payouts.payout import Word
 from settlement.payouts.port import Found, Unknown
 
 REFUSALS = frozenset({"ac01", "ac03", "ac04", "ac06", "ag01", "md07", "rc01"})
-"""An account, its holder or its bank cannot be paid.
+"""Final refusals: an account, its holder or its bank cannot be paid.
 
-Never a duplicate (AM05, DUPL): the first delivery may be paid. Never a lack of money (AM04): banks try again.
+Not a duplicate (AM05, DUPL): the first delivery may be paid. Not a lack of money (AM04): banks try again.
 """
 
 _REJECTED = "RJCT"
@@ -41,7 +41,7 @@ _MESSAGE, _END_TO_END = f"{_GROUP}/OrgnlMsgId", f"{_TRANSACTION}/OrgnlEndToEndId
 
 _TEXTS = {_CREATED, _MESSAGE, _END_TO_END, *_STATUSES, *_CODES, *_OWN_CODES}
 _ONCE = {_CREATED, _MESSAGE, _END_TO_END, *_STATUSES, *_LEVELS}
-"""A file has one payout."""
+"""Elements that appear once: a file has one payout."""
 
 _KNOWN = {path[:end] for path in _TEXTS for end in range(1, len(path) + 1) if path[end:][:1] in ("", "/")}
 _SKIPPED, _BLANKS = "-", " \t\r\n"
@@ -74,7 +74,7 @@ class Report:
 
 
 def read(content: bytes, reference: str) -> Report:
-    """The caller bounds the size. Raises UnreadableReport."""
+    """Read a report, whose size the caller bounds. Raises UnreadableReport."""
     told = _Reader().read(content)
     for path in (_MESSAGE, *((_END_TO_END,) if _TRANSACTION in told else ())):
         if told.get(path) != [reference]:

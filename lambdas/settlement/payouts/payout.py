@@ -18,14 +18,14 @@ from settlement.payouts.iban import is_iban
 
 _REFERENCE_BYTES = 20
 REFERENCE_LENGTH = _REFERENCE_BYTES * 8 // 5
-"""In base 32. ISO 20022 allows 35 characters in an end-to-end id."""
+"""Characters of a reference, in base 32. ISO 20022 allows 35 in an end-to-end id."""
 
 RETURN = "#RETURN"
 
 CURRENCY = re.compile(r"[A-Z][A-Z0-9]{2,11}", re.ASCII)
 DESTINATION = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 HOLDER_LENGTH_MAX = 70
-"""Of a name in a SEPA transfer."""
+"""Maximum characters of a name in a SEPA transfer."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -59,12 +59,12 @@ class Word(StrEnum):
 
 
 def reference_in(text: str) -> str | None:
-    """A payout's reference in a bank's text, in any case; None for another text."""
+    """The text in capitals if it has the form of a payout's reference, else None."""
     return text.upper() if _NAMED.fullmatch(text) else None
 
 
 def reference_of(key: str) -> str:
-    """The bank's reference: it depends on the key alone, for ever."""
+    """The payout's reference at the bank, derived from the key alone."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
     return base64.b32encode(digest[:_REFERENCE_BYTES]).decode()
 
@@ -105,7 +105,7 @@ class State:
     decided "ask again". `said` is the bank's last word, `detail` the bank's reason or ours. `listed_at` is
     the next look, or the start of a case; None at rest. `trouble` is the open case's reason. `debit_line` and
     `return_line` are identities. `in_suspense` is 1 while suspense has the money; `given_back_at` and
-    `given_back_to` are the time of its end and the account. `decided` is two persons' last decision.
+    `given_back_to`: when suspense gave it back, and to whom. `decided` is two persons' last decision.
     """
 
     payout: Payout
@@ -144,7 +144,7 @@ class State:
 
     @property
     def lacks_return(self) -> bool:
-        """Whether the debit of a returned payout is on a statement, without its return."""
+        """Whether a returned payout's debit is on a statement, but its return is not."""
         return self.status is Status.RETURNED and bool(self.debit_line) and not self.return_line
 
     @property
@@ -153,7 +153,7 @@ class State:
 
     @property
     def is_closed(self) -> bool:
-        """Whether two persons ended the last case for good. A line may still come."""
+        """Whether two persons closed the last case. A line may still come."""
         last = self.decided or {}
         return (last.get("case"), last.get("verdict")) == (str(self.cases), CLOSE)
 
@@ -200,13 +200,13 @@ class State:
 
 
 CLOSE = "close"
-"""The verdict after which nothing more is looked for."""
+"""The verdict that ends a case without more looks."""
 
 AT_REST = frozenset({Status.CONFIRMED, Status.REFUSED, Status.RETURNED})
-"""A statement's line may still return a CONFIRMED one."""
+"""Final statuses, except that a CONFIRMED payout may still come back."""
 
 UNDER_WAY = frozenset({Status.RESERVED, Status.SENDING, Status.UNKNOWN, Status.ACCEPTED, Status.LIMBO})
-"""Money in transit."""
+"""Statuses with the money in transit."""
 
 _REQUIRED = ("iban", "holder", "sequence", "reserved_at")
 _TIMES = ("first_sent_at", "sent_at", "asked_from", "said_at", "paid_at", "ended_at", "given_back_at")

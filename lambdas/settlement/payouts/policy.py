@@ -17,34 +17,34 @@ from settlement.payouts.payout import State, Status, Word
 from settlement.payouts.port import Declared
 
 SUBMIT_WITHIN = timedelta(seconds=5)
-"""Between record and call. A later caller does not send."""
+"""Maximum time from a send's record to its call. Later, no caller sends."""
 
 EXCHANGE_WITHIN = timedelta(seconds=15)
 """Longest exchange with a bank."""
 
 ANSWER_WITHIN = timedelta(seconds=30)
-"""Both, and ten seconds of clock skew: then others may ask."""
+"""SUBMIT_WITHIN, EXCHANGE_WITHIN and ten seconds of clock skew. Then others may ask."""
 
 WINDOW_MARGIN = timedelta(hours=3)
-"""Before the window's end: requests arrive late, and clocks differ."""
+"""Time kept before the window's end: requests arrive late, and clocks differ."""
 
 ASKED_FOR = timedelta(days=3)
-"""Over a weekend."""
+"""How long to ask the bank: over a weekend."""
 
 FRESH = timedelta(minutes=5)
-"""A payout that was reserved earlier may have been sent, if the table was restored from a backup."""
+"""A payout reserved longer ago may have been sent, if the table was restored from a backup."""
 
 SILENT_FOR = timedelta(days=1)
-"""The longest wait for the bank's word after an approval. Then persons get a new case."""
+"""Longest wait for the bank's word after an approval. Then persons get a new case."""
 
 RESERVED_FOR = timedelta(days=1)
-"""Then a person hears of it."""
+"""After this time, an unsent payout becomes a case."""
 
 PAID_FOR = timedelta(days=10)
 """Five banking days in which a bank may still fail a payment, and holidays."""
 
 HINTED = timedelta(seconds=5)
-"""From a bank's event to the look."""
+"""Time from a bank's event to the look."""
 
 PAUSE_MIN, PAUSE_MAX, PAUSE_PAID_MAX = timedelta(seconds=30), timedelta(hours=6), timedelta(days=1)
 
@@ -82,7 +82,7 @@ def _settling(state: State, now: datetime) -> Act:
 
 
 def may_send_again(state: State, bank: Declared, now: datetime) -> bool:
-    """Whether to send again: the bank still knows the first send's key, before persons are asked."""
+    """Whether to send again: the bank still knows the key, and persons are not asked yet."""
     known_until = _at(state.first_sent_at) + timedelta(seconds=bank.window_seconds)
     asked_until = _at(state.asked_from or state.first_sent_at) + ASKED_FOR
     return now <= min(known_until, asked_until) - WINDOW_MARGIN

@@ -46,7 +46,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Unknown:
-    """No answer, or an answer that tells nothing."""
+    """No answer, or an answer that decides nothing."""
 
     reason: str
 
@@ -72,7 +72,7 @@ class Bank(Protocol):
     declared: Declared
 
     def request(self, state: State) -> bytes:
-        """Build the bytes to send: the same for ever. Raises NotSendable."""
+        """Build the bytes to send, which never change. Raises NotSendable."""
         ...
 
     def submit(self, state: State, body: bytes) -> Accepted | Refused | Unknown:

@@ -23,11 +23,11 @@ FIELDS = ("key", "account", "amount", "currency", "destination")
 _PATTERNS: Mapping[str, re.Pattern[str]] = {"key": KEY, "account": ACCOUNT, "destination": DESTINATION}
 
 IsProven = Callable[[Row], bool]
-"""Whether a row's signature is right."""
+"""Whether a row's signature is valid."""
 
 
 def parse_payout(raw: object, config: StageConfig) -> Payout:
-    """`amount` is decimal text. Raises InvalidRequest, naming each wrong field."""
+    """Parse a payout with a decimal `amount`. Raises InvalidRequest, naming each wrong field."""
     if not isinstance(raw, dict):
         raise InvalidRequest(f"payout: must be a JSON object with {', '.join(FIELDS)}")
     content: dict[str, Any] = {name: value for name, value in raw.items() if name != STARTED_BY}

@@ -12,10 +12,10 @@ from settlement.core.store.dynamodb import Store
 from settlement.payouts.payout import State, Status
 
 LISTED_MAX, STUCK_MAX = 2_000, 10_000
-"""Listed per run and index partition: more than one run can process, and more than people can decide."""
+"""Maximum rows per run and index partition: more than a run can process, or people can decide."""
 
 TURN = 200
-"""Cases, and refused lines, that a run looks at: all of them wait for persons, who look much later."""
+"""Maximum cases, or refused lines, that a run looks at. They wait for persons, who take much longer."""
 
 MINUTE_SECONDS = 60
 
@@ -23,7 +23,7 @@ UNKNOWN_LONG = timedelta(hours=1)
 
 
 def lines(store: Store, now: datetime) -> list[Row]:
-    """Index keys of the lines to book, and of refused lines, which may be booked otherwise by now."""
+    """Index keys of the lines to book, and of refused lines to try again."""
     new = store.listed(keys.PAYOUT_LINES, up_to=keys.END_OF_TIME, limit=LISTED_MAX)
     return [*new, *turn(faults(store), now)]
 
@@ -41,7 +41,7 @@ def turn(listed: list[Row], now: datetime) -> list[Row]:
 
 
 def due(store: Store, now: datetime) -> list[Row]:
-    """Index keys of the payouts whose look is due, the longest overdue first in all partitions."""
+    """Index keys of the payouts whose look is due, the longest overdue first across all partitions."""
     partitions = map(keys.payouts_partition, range(keys.PAYOUT_SHARDS))
     found = (store.listed(one, up_to=timestamp(now), limit=LISTED_MAX) for one in partitions)
     return sorted(chain.from_iterable(found), key=itemgetter("gsi1sk"))

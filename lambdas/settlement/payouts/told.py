@@ -14,7 +14,7 @@ _TIMES = ("reserved_at", "first_sent_at", "sent_at", "said_at", "paid_at", "ende
 _TEXTS = ("said", "detail", "trouble", "debit_line", "return_line")
 
 _DECIDED = ("case", "verdict")
-"""Of a decision. Its persons and their reasons are for people who read the row."""
+"""Shown attributes of a decision. Only the row has its persons and reasons."""
 
 _UNDER_WAY = (Action.SAME_KEY, "The payout is under way: ask again with the same key.")
 _NEXT: Mapping[Status, tuple[Action, str]] = {
@@ -66,7 +66,7 @@ def of_state(state: State, config: StageConfig) -> dict[str, Any]:
 
 
 def of_event(state: State, config: StageConfig) -> dict[str, Any]:
-    """As `of_state`, without persons, and without the digest, which covers the bank account.
+    """Describe a payout for an event, without decision and digest: the digest covers the bank account.
 
     Services of other teams may read events. Raises MalformedRow.
     """

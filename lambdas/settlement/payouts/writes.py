@@ -46,16 +46,16 @@ PARTY = "account"
 RESERVE = "reserve"
 
 NEVER = Condition("attribute_exists(pk) AND attribute_not_exists(pk)")
-"""The key's condition, before it, tells a replay."""
+"""Always fails. A replay fails earlier, at the key's condition."""
 
 _DAY = len("2026-11-29")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The largest payout, and sum of an account's UTC day, in minor units. Other currencies are not paid.
+    """Maximum payout, and sum per account and UTC day, in minor units by currency.
 
-    `rest_seconds`: from a destination's confirmation until it is payable.
+    Other currencies are not paid. `rest_seconds`: from a destination's confirmation until it is payable.
     """
 
     payout: dict[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def reserved(payout: Payout, destination: Destination, now: datetime) -> State:
 def reserve(payout: Payout, destination: Destination, limits: Limits, now: datetime) -> tuple[Write, ...]:
     """Claim the key and debit the customer.
 
-    A repeated payout is a replay even if the limits are lower by now. The send refuses a later freeze.
+    A repeated payout is a replay even if the limits are lower by now. A later freeze stops the send.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

@@ -11,7 +11,7 @@ from settlement.payruns.file import DamagedFile
 
 PREFIX = "runs/"
 BYTES_MAX = 64 * 2**20
-"""Maximum size of a file. 100,000 lines of 600 bytes fit; a file with longer ones has fewer lines."""
+"""Maximum size of a file. 100,000 lines of 600 bytes fit; a file with longer lines has fewer."""
 
 _client = clients.LazyClient(
     "s3", Config(connect_timeout=2, read_timeout=20, retries={"total_max_attempts": 2, "mode": "standard"})
@@ -23,7 +23,7 @@ def name_of(digest: str) -> str:
 
 
 def read(digest: str) -> bytes:
-    """Raises DamagedFile for a missing or too large file, StoreUnavailable."""
+    """Read a run's file. Raises DamagedFile if it is missing or too large, and StoreUnavailable."""
     try:
         answer = _client.get_object(Bucket=os.environ["PAYRUNS_BUCKET"], Key=name_of(digest))
         if answer["ContentLength"] > BYTES_MAX:

@@ -20,7 +20,7 @@ from settlement.payouts.reservation import parse_payout
 
 LINES_MAX = 100_000
 NUMBER_MAX = 999_999
-"""Maximum number of a line: the line of the spreadsheet, of which some may be left out."""
+"""Maximum number of a line: its number in the spreadsheet, which may have lines left out."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 """A run's name, such as `sellers-2026-11`. It is in the file: another name is another run."""
@@ -43,10 +43,10 @@ class DamagedFile(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """A file's header. `parent`: the earlier run, whose lines this file mends.
+    """A file's header. `parent`: the earlier run whose refused lines this file mends.
 
-    `repeats`: numbers of lines that equal another one, of this file or of an earlier run, and are paid all
-    the same.
+    `repeats`: numbers of lines that are paid although they equal another line, of this or an
+    earlier run.
     """
 
     name: str
@@ -108,7 +108,7 @@ def key_of(run: str, number: int) -> str:
 
 
 def parse(content: bytes, digest: str) -> RunFile:
-    """Raises DamagedFile for another digest, or a malformed file."""
+    """Parse a file. Raises DamagedFile if it is malformed or has another digest."""
     if digest_of(content) != digest:
         raise DamagedFile("its bytes are not those that were approved")
     first, *rest = content.splitlines(keepends=True) or [b""]
@@ -163,7 +163,7 @@ def _is_text(one: Header | Line, name: str) -> bool:
 
 
 def minor_units(line: Line, config: StageConfig) -> int:
-    """Raises DamagedFile."""
+    """A line's amount. Raises DamagedFile."""
     try:
         return money.parse(line.amount, config.currencies[line.currency])
     except (KeyError, ValueError, TypeError):
@@ -189,7 +189,7 @@ def request_of(run: str, header: Header, line: Line) -> dict[str, Any]:
 
 
 def problem_of(run: str, header: Header, line: Line, config: StageConfig) -> str | None:
-    """Why the stage refuses a line's request, before any look at accounts; None if it does not."""
+    """The stage's reason to refuse a line, before accounts are read; None if there is none."""
     request = request_of(run, header, line)
     try:
         if header.kind is Kind.PAYOUTS:

@@ -1,4 +1,4 @@
-"""Orders on runs, as bodies of calls."""
+"""Parsers of orders on runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

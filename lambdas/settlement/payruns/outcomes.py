@@ -1,4 +1,4 @@
-"""What became of a run's lines. The payments' own rows say it: a run keeps no copy."""
+"""Outcomes of a run's lines, from the payments' own rows. A run keeps no copy."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ SUSPENSE = "IN SUSPENSE"
 """A payout that came back, and that the account did not take: two persons give it back."""
 
 FINAL = frozenset({REFUSED, "SETTLED", "REJECTED", "COMPENSATED", "PAID", "CONFIRMED", "RETURNED"})
-"""Outcomes that end a line. A payout that is paid may still come back."""
+"""Outcomes that end a line. A PAID payout may still come back."""
 
 _TOGETHER = batch.BATCH_MAX // 2
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line: its payment's or payout's `status`, or REFUSED or NOT BEGUN. `why` explains failures."""
+    """A line's `status`: its payment's or payout's, or REFUSED or NOT BEGUN. `why` explains failures."""
 
     line: Line
     status: str

@@ -1,7 +1,6 @@
 """Pays a run's lines: begin a part, start its lines, record this, count the lines that ended.
 
-After a call dies, the next one starts its lines again: a key starts once. Calls at the same time do work
-twice, and nothing more.
+After a call dies, the next one starts its lines again: a key starts once. Concurrent calls only repeat work.
 """
 
 from collections import Counter
@@ -28,17 +27,19 @@ BATCH = 40
 """Lines of a part. At most one part is still paid after a cancellation."""
 
 Start = Callable[[dict[str, Any], Header, Line, str], None]
-"""Starts the payment of a request, header, line and run. Raises a Refusal, or an error that a later call
-may not meet."""
+"""Starts a line's payment. Takes request, header, line and run.
+
+Raises a Refusal, or an error that a retry may not meet.
+"""
 
 Each = Callable[[Callable[[Line], Exception | None], Iterable[Line]], list[Exception | None]]
 
 OUTLIVED = timedelta(minutes=5)
-"""Five times the longest call."""
+"""Time that no call outlives: five times the longest."""
 
 
 class NotProven(Exception):
-    """The run has no signed proposal with enough approvals, or its file is another one."""
+    """The run has no signed proposal with enough approvals, or its file differs from it."""
 
 
 class Payer:
@@ -139,9 +140,9 @@ class Payer:
         return None
 
     def _is_of_settings(self, refusal: Refusal, header: Header, state: Run) -> bool:
-        """Whether changed settings refuse a payment. A slower call with the old ones may still claim it.
+        """Whether changed settings refuse a payment. A slower call with the old settings can still claim it.
 
-        Such a run waits. After a cancellation and a pause that no call outlives, the refusal counts.
+        So the run waits. The refusal counts only after a cancellation and the time OUTLIVED.
         """
         if header.kind is Kind.PAYOUTS or not isinstance(refusal, InvalidRequest):
             return False

@@ -83,7 +83,7 @@ def _wrong(one: Proposal) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's progress. Each count is of the first lines of its file.
+    """A run's progress. Each count starts at the file's first line.
 
     - `begun`: they are paid, or will be. `started`: each has its payment, or its refusal. `ended`: each has
       its outcome.

@@ -63,7 +63,7 @@ def resume(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Writ
 
 
 def pause(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
-    """Let no more lines begin. Raises PayRunRefused."""
+    """Pause a run: no more lines begin. Raises PayRunRefused."""
     if run.status is not Status.RUNNING or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
     after = _changed(run, now, status=Status.PAUSED)
@@ -71,7 +71,7 @@ def pause(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write
 
 
 def cancel(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Write, ...]:
-    """Let no more lines begin, for ever. Begun lines continue. Raises PayRunRefused."""
+    """Cancel a run: no more lines ever begin. Begun lines continue. Raises PayRunRefused."""
     if run.status in (Status.FINISHED, Status.CANCELLED) or run.cut is not None:
         raise PayRunRefused(f"run: it is {run.status}" if run.cut is None else "run: it is cancelled already")
     status = Status.RUNNING if run.begun else Status.CANCELLED
@@ -118,7 +118,7 @@ def end(run: Run, now: datetime) -> Write:
 
 
 def refused(run: str, number: int, error: str, message: str, now: datetime) -> Write:
-    """Record why a line has no payment. A payout's line is never paid then."""
+    """Record a line's refusal. A payout's line is then never paid."""
     row = {**keys.payrun_line(run, number), "refused": error, "why": message, "posted_at": timestamp(now)}
     return put(row, on_failure=AlreadyApplied)
 

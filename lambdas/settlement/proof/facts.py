@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """Facts of a settlement's row. Amounts are in minor units; a slot is a time.
+    """Facts of a settlement's row. Amounts are in minor units; slots are times.
 
-    Evidence must repeat the digests.
+    The evidence must have the same digests.
     """
 
     key: str
@@ -39,17 +39,17 @@ class SettlementFacts(NamedTuple):
     stuck: str | None = None
 
     since: str | None = None
-    """`in_flight_since`, if the evidence has the same time."""
+    """`in_flight_since`, if the evidence must have this time."""
 
     parts: int = 0
 
     reversed_in_part: int = 0
 
     covered: str | None = None
-    """Steps, separated by blanks."""
+    """Steps that the losses covered, separated by blanks."""
 
     waits: int = 0
-    """Ended waits for checks."""
+    """Number of ended waits for checks."""
 
     answered: str = ""
     """Checks that a callback has answered, separated by blanks."""
@@ -59,9 +59,9 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """An entry of `account`. The other side is a settlement's escrow, or the bank.
+    """An entry of `account`. The other side is a settlement's escrow.
 
-    The bank is the other side of a deposit or withdrawal. `key` is the settlement's or the order's.
+    In a deposit or withdrawal, it is the bank. `key` is the settlement's or the order's.
     """
 
     key: str
@@ -111,7 +111,7 @@ class ProposalFacts(NamedTuple):
     key: str
     number: int
     approvals: int
-    """Approvals with their own evidence. The last approval is in the decision's evidence."""
+    """Number of approvals with their own evidence. The decision's evidence has the last approval."""
 
     is_withdrawn: bool
     is_done: bool
@@ -183,7 +183,7 @@ class Waiting(NamedTuple):
     """A merchant's unswept amount.
 
     - `above`: the first second in which more was folded than received.
-    - `old` and `old_above`: the same two, over seconds whose entries may have expired.
+    - `old` and `old_above`: `unswept` and `above`, only of entries that may have expired.
     """
 
     unswept: int = 0
@@ -193,7 +193,7 @@ class Waiting(NamedTuple):
 
 
 class BalanceFacts(NamedTuple):
-    """Amounts are in minor units."""
+    """An account's balance row, in minor units."""
 
     account: str
     currency: str
@@ -206,7 +206,7 @@ class BalanceFacts(NamedTuple):
 
 
 class PayoutFacts(NamedTuple):
-    """A payout's row. `paid_to` is the digest of destination and bank account, `decided` a decision's."""
+    """A payout's row. `paid_to` is a digest of destination and bank account, `decided` of a decision."""
 
     key: str
     status: str
@@ -230,7 +230,7 @@ class PayoutFacts(NamedTuple):
 
 
 class PayoutEntryFacts(NamedTuple):
-    """An entry of a payout. `paid_to` is None except in a reservation."""
+    """An entry of a payout. Only a reservation has `paid_to`."""
 
     key: str
     step: str
@@ -244,10 +244,10 @@ class PayoutEntryFacts(NamedTuple):
 
 
 class PayoutCaseFacts(NamedTuple):
-    """A verdict about a payout's case: proposed, or approved.
+    """A proposed or approved verdict about a payout's case.
 
     `number` is the case's. `proposal` is the digest of case, payout as shown, verdict, reason and proposer;
-    `approval` adds the approver and the time. A proposed verdict has no approval.
+    `approval` adds approver and time. A proposed verdict has no approval.
     """
 
     key: str
@@ -265,7 +265,7 @@ class PayoutReferenceFacts(NamedTuple):
 
 
 class PayoutMatchFacts(NamedTuple):
-    """The match of a bank's line and a payout, from the line's row. `name`: the debit's or the return's."""
+    """The match of a bank's line and a payout, from the line's row. `name` names the debit or the return."""
 
     key: str
     name: str
@@ -277,7 +277,7 @@ class PayoutMatchFacts(NamedTuple):
 
 
 class ReservedFacts(NamedTuple):
-    """Money that an account has reserved in a day: the reservations' entries add, the day's row subtracts."""
+    """Money that an account reserved on a day. Reservations' entries add it; the day's row subtracts it."""
 
     account: str
     day: str
@@ -352,7 +352,7 @@ class LineMatchFacts(NamedTuple):
 
 
 def waiting(sweeps: Iterable[SweepFacts], kept_from: str = "") -> Waiting:
-    """Sum one merchant's changes. They come in the order of their seconds.
+    """Sum one merchant's changes, sorted by second.
 
     `kept_from` is a full minute. Entries before it may have expired.
     """

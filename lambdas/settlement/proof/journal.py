@@ -15,9 +15,9 @@ class Journal:
 
 
 def read(store: Store, row: Row, seen: Iterable[Row] = ()) -> Journal:
-    """Read a settlement's evidence, and its entries. Raises MalformedRow.
+    """Read a settlement's evidence and entries. Raises MalformedRow.
 
-    It reads each entry that exists and is named by the row, the evidence or `seen`.
+    It reads the existing entries that the row, the evidence or `seen` names.
     """
     told = settlement_row.movements(row)
     evidence = list(pages.query(store, keys.evidence(told.key, "")["pk"]))

@@ -1,7 +1,7 @@
 """Judgement of one settlement or account.
 
-A settlement's row and evidence determine all its entries. Each time of a step on the row stands for one entry
-of known account and amount. Partial reversals and LIMBO decisions have entries of their own.
+A settlement's row and evidence determine all its entries. Each slot on the row implies one entry with a
+known account and amount. Partial reversals and LIMBO decisions have entries of their own.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -85,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow after these entries. It is the other side of each."""
+    """The escrow's balance after these entries: it is the other side of each."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -110,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Compare an account. Its balance does not have a merchant's unswept amount yet."""
+    """Compare an account with its entries. The balance lacks a merchant's unswept amount."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []
@@ -149,7 +149,7 @@ def _decide(
 ) -> Iterator[str]:
     """Add the decisions' entries to `expected`.
 
-    A write-off's entry replaces a reversal's entry. Yields each write-off without such a reversal.
+    A write-off's entry replaces a reversal's entry. Yields each write-off without a reversal.
     """
     for one in evidence:
         if not one.step.startswith(_RESOLVE):

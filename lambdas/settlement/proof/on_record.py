@@ -98,7 +98,7 @@ def _verdict_differs(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -
 
 
 def _checks_differ(row: SettlementFacts, facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
-    """Compare the checks with their evidence. All checks must approve before the provider."""
+    """Compare the checks with their evidence. All checks must approve before the provider does."""
     said = {step.removeprefix(CHECK): one.decision for step, one in facts.items() if step.startswith(CHECK)}
     demanded, answered = row.checks.split(), row.answered.split()
     if row.verdict == _APPROVED:
@@ -181,10 +181,7 @@ def _persons_differ(facts: Mapping[str, EvidenceFacts]) -> Iterator[str]:
 
 
 def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> bool:
-    """Whether a valid proposal has all approvals but the last.
-
-    A valid proposal is recorded, not withdrawn and not too old.
-    """
+    """Whether a recorded proposal, neither withdrawn nor too old, has all approvals but the last."""
     proposer, *others = decision.persons.split(" ")
     for step, one in facts.items():
         number = step.removeprefix(_PROPOSE)

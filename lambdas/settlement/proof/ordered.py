@@ -42,7 +42,7 @@ def money_differences(orders: Iterable[OrderFacts], entries: Iterable[EntryFacts
 
 
 def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts]) -> Iterator[str]:
-    """Check each match. A match needs both its rows, and an order that agrees with the bank's line."""
+    """Check that each match has both rows, and an order that agrees with the bank's line."""
     known = {one.key: one for one in orders}
     rows_of: dict[MatchFacts, list[str]] = {}
     for one in matches:

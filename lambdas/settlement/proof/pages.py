@@ -1,6 +1,6 @@
 """Pages of a scan or query, as plain rows.
 
-This module parses the body of a successful response itself: botocore and boto3 take six times as long.
+The module parses successful responses itself: botocore and boto3 take six times as long.
 """
 
 import json
@@ -27,7 +27,7 @@ PAGE_ROWS = 400
 """Rows of a page. Each segment has a page in memory. Pages of 1,000 rows would take 10 MB more."""
 
 TRIES_MAX = 10
-"""Maximum calls for one throttled or unanswered page. They take some twenty seconds."""
+"""Maximum calls for one throttled or unanswered page, in some twenty seconds."""
 
 Page = dict[str, Any]
 
@@ -94,7 +94,7 @@ def wait_for_capacity(failed_tries: int) -> None:
 
 @contextmanager
 def _plain_rows(client: Any, operation: str) -> Iterator[None]:
-    """Make a client's operation answer with plain rows, in any thread."""
+    """Make a client's operation return plain rows, in any thread."""
     event = f"before-parse.dynamodb.{operation}"
     shared = {"unique_id": f"plain-rows-{operation}", "unique_id_uses_count": True}
     client.meta.events.register(event, _read, **shared)
@@ -105,7 +105,7 @@ def _plain_rows(client: Any, operation: str) -> Iterator[None]:
 
 
 def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
-    """Give botocore's parser an empty body."""
+    """Parse the body, and give botocore's parser an empty one."""
     if response_dict["status_code"] == 200:
         body = response_dict["body"].decode()
         decode = _exactly if _AMBIGUOUS.search(body) else _DECODER.decode
@@ -114,7 +114,7 @@ def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
 
 
 def _exactly(body: str) -> Page:
-    """Parse value by value. It is exact, but ten times slower."""
+    """Parse a body value by value: exactly, but ten times slower."""
     page: Page = json.loads(body)
     page["Items"] = [plain_row(item, Decimal) for item in page["Items"]]
     if "LastEvaluatedKey" in page:
@@ -136,7 +136,7 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """An int, or a Decimal for a fraction: the proof reports such a row."""
+    """Parse an int, or a Decimal for a fraction, which the proof reports."""
     try:
         return int(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Second looks at payouts' rows, which move while the proof scans.
 
-A payout's row changes with each of its moves, in one transaction with the rows that it tells; all others are
-put once. So an unchanged payout's row has not moved, and the copies of a scan remain valid.
+Each move of a payout changes its row, in one transaction with the rows that it puts. These never change.
+So while a payout's row is unchanged, the scan's copies remain valid.
 """
 
 import time
@@ -22,7 +22,7 @@ from settlement.proof.payout_spool import Day, Destination, Line, Payout
 from settlement.proof.watched_store import WatchedStore
 
 LOOKS_MAX = 10
-"""Maximum readings of a moving row, which is then unproven."""
+"""Maximum readings of a moving row. After them, the row is unproven."""
 
 PAUSE_SECONDS = 0.2
 
@@ -71,7 +71,7 @@ def _moved(row: Row) -> PayoutEntryFacts:
 
 
 def _destination(store: WatchedStore, scanned: Destination) -> Look:
-    """Look at a destination. Each payout or freeze also changes the destination's row, in one transaction."""
+    """Look at a destination. Each payout or freeze also changes its row, in one transaction."""
     for number in range(LOOKS_MAX):
         _pause(number)
         before = store.read(keys.destination(scanned.name))
@@ -118,7 +118,7 @@ def _line(store: WatchedStore, scanned: Line) -> Look:
 
 
 def _day(store: WatchedStore, scanned: Day) -> Look:
-    """Look at a day's count. It only grows: an unchanged one means that nothing was reserved."""
+    """Look at a day's count. It only grows: if it is unchanged, nothing was reserved."""
     key = keys.payout_day(scanned.account, scanned.day)
     for number in range(LOOKS_MAX):
         _pause(number)

@@ -45,7 +45,7 @@ _WORDS_OF: Mapping[str, frozenset[str]] = {
     "UNKNOWN": frozenset({"never seen"}),
     "ACCEPTED": frozenset({"accepted", "returned"}),
 }
-"""The bank's words that leave a payout in its status. Other statuses may have each."""
+"""Words of the bank that a status allows. Statuses not listed here allow each word."""
 
 _AT_REST = frozenset({"CONFIRMED", "REFUSED", "RETURNED"})
 _WORDS = frozenset({"accepted", "paid", "refused", "returned", "never seen", "unknown"})
@@ -56,7 +56,7 @@ _OUTCOMES: Mapping[str, tuple[str, ...]] = {
     "give-back": ("given_back_at",),
     "close": ("sent_at",),
 }
-"""Attributes that a decision with each verdict leaves."""
+"""Attributes that the row must have after each verdict."""
 
 _AMOUNT_END = 10**money.DIGITS_MAX
 
@@ -167,4 +167,4 @@ _AFTER: Mapping[str, str] = {
     "ended_at": "reserved_at",
     "given_back_at": "ended_at",
 }
-"""Each time, and one before it."""
+"""Each time, and a time that must not be later."""

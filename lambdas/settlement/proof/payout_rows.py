@@ -50,7 +50,7 @@ _MAY_HAVE, _YES = ("account", "contradicts"), "yes"
 
 
 def check_sides(step: str, debit: str, credit: str, side: str, currency: str) -> None:
-    """Check an entry's accounts. The entry must be the customer's if the customer is a side."""
+    """Check an entry's accounts. If one side is a customer's account, the entry must belong to it."""
     moved = _kind(debit, currency), _kind(credit, currency)
     if moved not in MOVED[step] or side != ("debit" if moved[0] == _ACCOUNT else "credit"):
         raise MalformedRow(f"a {step} moves money from {debit} to {credit}")
@@ -197,7 +197,7 @@ def _frozen(row: Row, name: str) -> FrozenFacts:
 
 
 def listed_line(row: Row) -> PayoutLineFacts:
-    """A line on the payouts' list: to book, refused, or taken off."""
+    """Parse a line of the payouts' list: to book, refused, or taken off."""
     line, booked, refused = keys.subject(row)[1], values.text(row, "booked"), values.optional(row, "refused")
     if row["sk"] != keys.payout_line("")["sk"] or not _DIGEST.fullmatch(line):
         raise MalformedRow(_WRONG_KEY)

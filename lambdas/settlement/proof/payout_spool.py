@@ -1,4 +1,4 @@
-"""Facts of payouts, brought together from the spools. All raise CutOff."""
+"""Facts of payouts, merged from several spools. Each function raises CutOff."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ class Line:
 
 
 class Day(NamedTuple):
-    """`change`: the reservations of an account's day, minus the day's row. Minor units."""
+    """An account's reservations on a day. `change`: their sum minus the day's row, in minor units."""
 
     account: str
     day: str

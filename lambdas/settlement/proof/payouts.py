@@ -1,4 +1,4 @@
-"""Judgement of payouts: each has exactly the entries, decisions and lines that its row tells."""
+"""Judgement of payouts: each has exactly the entries, decisions and lines that its row implies."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -60,7 +60,7 @@ def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
 
 
 def address(entry: PayoutEntryFacts) -> Row:
-    """An entry's key. The entry is the customer's if the customer is a side."""
+    """An entry's key, under the customer's account if that is a side."""
     account = entry.debit if accounts.is_customer(entry.debit) else entry.credit
     return keys.entry(account, entry.posted_at, entry.key, entry.step)
 
@@ -147,7 +147,7 @@ def destination_differences(
 def _wrongly_paid(
     row: DestinationFacts, confirmed: ConfirmedFacts | None, payout: PaidToFacts
 ) -> Iterator[str]:
-    """Find what forbids a payout. Only the freeze's time may be of another clock."""
+    """Find the reasons that forbid a payout. Only the freeze's time can come from another clock."""
     if payout.account != row.account:
         yield "another account pays it"
     if payout.paid_to != row.paid_to:

@@ -1,4 +1,4 @@
-"""Differences among payouts' rows, each with what a second look needs."""
+"""Differences among payouts' rows, each with the facts for a second look."""
 
 from collections.abc import Iterator, Sequence
 

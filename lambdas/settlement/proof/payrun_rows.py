@@ -1,4 +1,4 @@
-"""Parsers of pay runs' rows. No money is in them: they raise MalformedRow for a row that no function puts."""
+"""Checks of pay runs' rows, which hold no money. Each raises MalformedRow for a row that no function puts."""
 
 import re
 

@@ -44,8 +44,8 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """The stage's rules. A rule of None is not checked.
 
-    The index may list a settlement up to `listed_until`, one in review up to `reviews_until`, and a payout up
-    to the time of its status in `payouts_until`.
+    Latest times in the index: `listed_until` for a settlement, `reviews_until` for a settlement in review,
+    `payouts_until` for a payout, by status.
     """
 
     currencies: Collection[str] | None = None
@@ -65,7 +65,7 @@ def reconcile(
     """Compare every balance and escrow with its entries, and every entry with its cause.
 
     Money moves during the scan. So `look_again` reads a differing row once more, and only a confirmed
-    difference is a fault. The watch, the table or the disk may end the run early. Then the whole table is
+    difference is a fault. If the watch, the table or the disk ends the run early, the whole table is
     unproven.
     """
     findings = Findings()
@@ -113,7 +113,7 @@ def judge(
 ) -> None:
     """Judge all facts. Raises CutOff.
 
-    Entries that may have expired are summed here, existing or not. So their expiry during the scan changes
+    Entries that may have expired are summed here, existing or not: their expiry during the scan changes
     nothing.
     """
     with Spool(OldChange) as old:
@@ -251,7 +251,7 @@ def _read_payout(row: Row, findings: Findings, own: Spool) -> str:
 
 
 def _reads(kind: Callable[[Row], Facts]) -> Read:
-    """A reader of rows without a currency."""
+    """Build a reader of rows without a currency."""
 
     def read(row: Row, findings: Findings, own: Spool) -> None:
         own.add(kind(row))

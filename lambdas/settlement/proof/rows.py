@@ -144,7 +144,7 @@ def _move(row: Row, step: str) -> str:
 
 
 def _check_listed(row: Row, ordered_at: str | None) -> None:
-    """Check the index keys. An order is listed at its time; other evidence is not listed."""
+    """Check the index keys: of all evidence, only orders are listed, at their time."""
     place = keys.orders_index(ordered_at) if ordered_at else {}
     if {name: row[name] for name in ("gsi1pk", "gsi1sk") if name in row} != place:
         raise MalformedRow(
@@ -189,7 +189,7 @@ def order(row: Row) -> OrderFacts:
 
 
 def match(row: Row) -> MatchFacts:
-    """Parse a match. One with an order has two rows, one with a payout only the line's."""
+    """Parse a match. A match with an order has two rows; with a payout, only the line's."""
     account, order, line, currency, side, posted_at = _MATCH(row)
     places, key = {"line": keys.bank_match(line)}, order
     if order.startswith(payout_rows.OF_PAYOUT):

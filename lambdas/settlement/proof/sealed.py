@@ -73,9 +73,9 @@ def compare(
 ) -> SealedFindings:
     """Compare sealed rows with the table, and the table's rows with the journal.
 
-    Read the journal before the rows, so that each line's row exists. `kept` is the digest of a seal copied
-    out earlier: the chain must have it. `lacks` gets the key of each row that the journal lacks, except young
-    rows.
+    Read the journal before the rows, so that each line's row exists. `kept` is the digest of an
+    earlier seal, copied elsewhere: the chain must have it. `lacks` gets the key of each row that the
+    journal lacks, except young rows.
 
     An entry may be missing if its sealed expiry is past. Then its settlement's row must match the journal.
     """
@@ -271,9 +271,10 @@ def _judge_missing(
 
 
 def _is_put_back(change: Told, row: Told) -> bool:
-    """Whether a settlement's change was undone: its status can follow, and nothing was paid later.
+    """Whether a settlement's change was undone.
 
-    The proof has compared `paid_at` with signed entries.
+    Its old status must allow the present one, and nothing was paid later. The proof has compared `paid_at`
+    with signed entries.
     """
     if change.status in (None, Status.PROCESSING):
         return True

@@ -1,6 +1,6 @@
-"""Expired entries. A slot of a settlement's row implies each of them.
+"""Expired entries, each implied by a slot of a settlement's row.
 
-No signed entry proves such a slot any more. The journal proves it.
+No signed entry proves the slot any more. The journal proves it.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from settlement.retention import expiry
 from settlement.retention.expiry import EXPIRES
 
 SLOT, COVERED = "SLOT", "COVERED"
-"""What the table says about an expired entry: it existed, or a write-off replaced it."""
+"""The table's facts about an expired entry: it existed, or a write-off replaced it."""
 
 _CONTENT = (
     *("pk", "sk", "step", "posted_at", "request_hash"),
     *("debit", "credit", "side", "amount", "currency"),
 )
-"""Attributes that an entry's line repeats."""
+"""Attributes of an entry that the journal's line repeats."""
 
 
 def told_by(row: Row, retention: Retention) -> Iterator[Told]:

@@ -22,13 +22,13 @@ _BATCH = 1_000
 
 
 class Told(NamedTuple):
-    """A statement about a row. Its source is the table (`event` is `ROW`) or a line of the journal.
+    """A statement about a row, from the table (`event` is `ROW`) or a line of the journal.
 
     - `before`: the digest before a change.
     - `status` and `paid_at`: a settlement's, before the change.
     - `content`: the digest of an entry that may have expired. A line and a `SLOT` of the settlement's row
       both have it. `COVERED` marks an entry that a write-off replaced.
-    - `worded`: the digest that also covers a settlement's words. Earlier releases lack it.
+    - `worded`: the digest that also covers the caller's words. Earlier releases lack it.
     """
 
     pk: str
@@ -44,7 +44,7 @@ class Told(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A journal's object: listed by `seal`, or found itself if `seal` is None."""
+    """An object of the journal: listed in `seal`, or found in the bucket if `seal` is None."""
 
     name: str
     seal: str | None
@@ -69,7 +69,7 @@ class SealedSpool:
         self._database.close()
 
     def add(self, rows: Iterable[Told] | Iterable[Named]) -> None:
-        """Raises CutOff if the disk is full."""
+        """Add rows. Raises CutOff if the disk is full."""
         waiting: list[Told | Named] = []
         for one in rows:
             waiting.append(one)

@@ -61,7 +61,7 @@ def look_again(store: WatchedStore, difference: Difference, began: datetime) -> 
 def _settlement(store: Store, difference: Difference) -> Look:
     """Look at a settlement. Slots are written once, so an unchanged row has not moved.
 
-    The proposal's row moves separately. It must be unchanged, too.
+    The proposal's row moves separately, and must be unchanged, too.
     """
     key = keys.subject(difference.key)[1]
     for look in range(LOOKS_MAX):

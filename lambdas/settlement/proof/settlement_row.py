@@ -20,7 +20,7 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names. The request can then no longer be hashed. The signature covers its other attributes."""
+"""Marks erased names. The request can then no longer be hashed. The signature covers the other attributes."""
 
 
 def settlement(row: Row) -> SettlementFacts:
@@ -31,7 +31,7 @@ def settlement(row: Row) -> SettlementFacts:
 
 
 def movements(row: Row) -> SettlementFacts:
-    """Parse the row's facts without a reversal. Raises MalformedRow."""
+    """Parse the row's facts, except a reversal's. Raises MalformedRow."""
     key = keys.subject(row)[1]
     if row["pk"] != keys.settlement(key)["pk"]:
         raise MalformedRow("has the sort key of a settlement")
@@ -166,7 +166,7 @@ def _content_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: SettlementFacts) -> Iterator[str]:
-    """Compare only times of one clock: a write's, and its condition's."""
+    """Compare only times from one clock: of a write, and of its condition."""
     deadline, finished, expired = row["deadline_at"], row.get("finished_at"), row.get("expired_at")
     if (facts.release_at or "") >= deadline or (facts.verify_at or "") >= deadline:
         yield "a step committed after the deadline"

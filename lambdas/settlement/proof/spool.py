@@ -129,7 +129,7 @@ _TABLES: dict[type[Any], str] = {
     Change: "changes",
     OldChange: "old_changes",
 }
-"""The first column, a key or an account, sorts the facts."""
+"""The table of each kind of facts. The first column, a key or an account, sorts it."""
 
 _ORDER = {SweepFacts: ("account", "second"), ReservedFacts: ("account", "day")}
 """Kinds sorted by more than their first column."""
@@ -176,7 +176,7 @@ class Spool:
         self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
         self._spooled: set[type[Any]] = set()
-        """Kinds that have filled a batch."""
+        """Kinds on disk: they have filled a batch."""
 
     @cached_property
     def _database(self) -> sqlite3.Connection:
@@ -242,7 +242,7 @@ class Source(Protocol):
 
 
 def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
-    """Settlements by key. Raises CutOff."""
+    """Yield settlements, sorted by key. Raises CutOff."""
     kinds = (SettlementFacts, EntryFacts, EvidenceFacts, EventFacts, WaitingFacts, ProposalFacts)
     for key, facts in merged(sources, *kinds):
         journal = Journal(key)
@@ -267,7 +267,7 @@ def settlements(sources: Sequence[Source]) -> Iterator[Journal]:
 
 
 def accounts(sources: Sequence[Source], kept_from: str = "") -> Iterator[Account]:
-    """Accounts by name. Raises CutOff."""
+    """Yield accounts, sorted by name. Raises CutOff."""
     kinds = (BalanceFacts, Change, OldChange, CaseFacts, OrderFacts, ExternalFacts, MatchFacts, SweepFacts)
     for name, facts in merged(sources, *kinds):
         account = Account(name)

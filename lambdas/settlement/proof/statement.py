@@ -71,7 +71,7 @@ class Tally:
         return total
 
     def is_still(self, later: "Tally") -> bool:
-        """Whether no entry came in between. Counts suffice: entries are only added."""
+        """Whether `later` has no new entry. Counts suffice: entries are only added."""
         return self.moves == later.moves and self.folded == later.folded
 
     def waiting(self, account: str) -> Waiting:
@@ -109,7 +109,7 @@ class Statement:
 def read(store: Store, account: str, tail: int | None, retention: Retention = KEEPS_ALL) -> Statement:
     """Read a statement's sums, without the last `tail` rows of each partition.
 
-    None: all rows are left out.
+    None leaves out all rows.
     """
     before, tails = Tally(retention=retention), {}
     partitions = keys.entry_partitions(account)
@@ -120,10 +120,7 @@ def read(store: Store, account: str, tail: int | None, retention: Retention = KE
 
 
 def _all_but(store: Store, partition: str, tail: int, before: Tally) -> str:
-    """Add all rows but the last `tail`. Return the tail's first sort key.
-
-    "": all rows are in the tail.
-    """
+    """Add all rows but the last `tail`. Return the tail's first sort key, or "" if it has all rows."""
     add, last = _adder(before, partition), deque[Row]()
     is_longer = False
     for row in pages.query(store, partition):

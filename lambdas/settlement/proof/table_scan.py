@@ -36,7 +36,7 @@ It covers recovery's longest pause, and clock skew.
 """
 
 REVIEW_LISTED_AHEAD_MAX = timedelta(days=30) + LISTED_AHEAD_MAX
-"""Maximum lead in a review of at most 30 days."""
+"""How far ahead the index may list a review of at most 30 days."""
 
 PAYOUT_LISTED_AHEAD_MAX = {
     **dict.fromkeys(("RESERVED", "SENDING", "UNKNOWN", "ACCEPTED"), timedelta(hours=6)),
@@ -84,7 +84,7 @@ def check(
     """Prove the table. If DynamoDB stops answering, the table is unproven.
 
     A currency outside `currencies` is a fault. So is a signature that no key in `row_keys` made. None
-    disables the check. A settlement listed too far ahead is no fault.
+    disables either check. A settlement listed too far ahead is not a fault.
     """
     began = datetime.now(UTC)
     with closing(rows(store)) as every_row:  # otherwise a cut-off scan keeps reading

@@ -119,6 +119,6 @@ def digest(*parts: str) -> str:
 
 
 _LONG = timedelta(days=1)
-"""Clocks differ by far less; entries are kept far longer."""
+"""Tolerance: clocks differ by far less, and entries are kept far longer."""
 
 _INSTANT_LENGTH = len("2026-11-22T06:04:57.123Z")

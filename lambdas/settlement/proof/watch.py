@@ -4,7 +4,7 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 STRIDE = 1000
-"""Items between two calls of the watch. So few calls are cheap, and still stop in time."""
+"""Items between two calls of the watch: few calls are cheap, and still stop in time."""
 
 Watch = Callable[[str, int], None]
 """Takes a phase, and the number of items done in it. May raise CutOff."""
@@ -25,7 +25,7 @@ class TooLong(CutOff):
 
 
 def looking_again(kind: str) -> str:
-    """A second look's phase. Rows are counted."""
+    """Name a second look's phase, in which rows are counted."""
     return f"{LOOKING} {kind}"
 
 

@@ -12,7 +12,7 @@ _ALL = 2**31 - 1
 
 
 class WatchedStore(Store):
-    """The store of a second look. It calls a watch before each read.
+    """A second look's store. It calls a watch before each read.
 
     The watch may raise CutOff: repeated reads of a long statement may outlast a function.
     """

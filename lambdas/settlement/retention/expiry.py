@@ -23,7 +23,7 @@ STEPS = frozenset(name for step in REVERSIBLE for name in (step.value, step.reve
 DAY_SECONDS = 86_400
 
 _SLACK = timedelta(days=1)
-"""How early an entry may be missing. A table scan takes less time, and clocks differ by less."""
+"""Margin for expiry during a table scan. A scan takes less time, and clocks differ by less."""
 
 
 def gone_until(now: datetime) -> datetime:

@@ -20,8 +20,8 @@ SIGNED = (
     *("ENTRIES#", "EVIDENCE#", "ORDER#", "SETTLEMENT#", "DESTINATION#", "PAYOUT_CASE#"),
     "PAYRUN_DECISION#",
 )
-"""Partition key prefixes of signed rows. The proof derives the balances from these rows. A destination's rows
-say where payouts go, rows of cases and of pay runs who decided about them.
+"""Partition key prefixes of signed rows. The proof derives the balances from these rows. Destinations' rows
+say where payouts go. Rows of cases and pay runs say who decided.
 """
 
 _FIXED: Mapping[str, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """Today's and earlier releases' forms."""
+    """The signed forms of this and earlier releases."""
     if fixed := _FIXED.get(row["pk"].partition("#")[0] + "#"):
         row = {name: row[name] for name in fixed if name in row}
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)

@@ -30,14 +30,14 @@ IBAN = "DE89370400440532013000"
 FUNDS, CLOSING_FUNDS, STRAY = "500.00", "20.00", "12.34"
 HOUR, PAID_AFTER, RETURNED_AFTER = 3_700, 120, 3 * 86_400
 WAIT_SECONDS_MAX = 300
-"""Of real time, for payouts that move within seconds on a quiet machine."""
+"""Longest wait, in real time. On a quiet machine, payouts take seconds."""
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A payout of the demo, with the behaviour of its bank and its end."""
+    """A payout of the demo, with the bank's behaviour and the expected end."""
 
     told: str
     behaviour: Behaviour
@@ -56,7 +56,7 @@ CASES = (
     Case("paid, beside a line that nobody sent", Behaviour.PAY, Status.CONFIRMED),
 )
 TO_CLOSED = 7
-"""Place of the payout whose account is closed meanwhile."""
+"""Index of the payout whose account is closed meanwhile."""
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Walk:
     # The stage
 
     def external(self) -> int:
-        """The balance at the bank by the books, in minor units."""
+        """The bank account's balance in the books, in minor units."""
         found = table_scan.proof(self.stack.store, self.stack.config.currencies, self.stack.row_keys)
         told = found["currencies"].get(CURRENCY, {}).get("external", "0.00")
         sign, digits = (1, told[1:]) if told.startswith("-") else (-1, told)
@@ -138,7 +138,7 @@ class Walk:
         give(self.stack, OrderKind.CLOSE, key=f"demo-close-{self.run}", **closed)
 
     def until(self, numbers: Collection[int], *ends: Status) -> None:
-        """Look at these payouts until each has one of these states."""
+        """Look at the payouts `numbers` until each has a status in `ends`."""
         give_up_at = time.monotonic() + WAIT_SECONDS_MAX
         while left := [number for number in numbers if self.state(number).status not in ends]:
             if time.monotonic() > give_up_at:
@@ -149,14 +149,14 @@ class Walk:
             time.sleep(1)
 
     def look(self, number: int) -> None:
-        """Ask for a look. The schedule may be looking at this moment."""
+        """Ask for a look. It can fail during a scheduled look."""
         try:
             order(self.stack, "ask-payout", {"key": self.key(number)}, pauses=())
         except CommandFailed as busy:
             self.report(f"bank: {self.key(number)}: {busy}")
 
     def read_statement(self) -> None:
-        """Put the bank's next statement into the stage's bucket, let it be read, and its lines be booked."""
+        """Put the bank's next statement into the stage's bucket, read it, and book its lines."""
         answer = urllib3.request("GET", f"{self.bank_url}/control/statement?currency={CURRENCY}")
         name = f"incoming/{self.run}-{secrets.token_hex(3)}.xml"
         bucket = self.stack.outputs["StatementsBucket"]
@@ -171,7 +171,7 @@ def run(report: Report) -> tuple[dict[str, Any], bool]:
 
 
 def walk(stack: Stack, bank_url: str, report: Report) -> tuple[dict[str, Any], bool]:
-    """Return what to show, and whether everything ended as a careful banker expects."""
+    """Run the demo. Return its figures, and whether everything ended as expected."""
     one = Walk(stack, bank_url, report)
     books, account = one.external(), one.closing()
     report("bank: two customers with money at the bank, and nine payees that two people register")
@@ -209,7 +209,7 @@ def _send(one: Walk) -> None:
 
 
 def _give_back(one: Walk, operator: Stack, approver: Stack) -> None:
-    """Give a closed account's money to the customer's new one, by two persons."""
+    """Give a closed account's money to the customer's new account. Two persons decide it."""
     state = one.state(TO_CLOSED)
     decided = {
         "key": state.key,

@@ -7,7 +7,7 @@ from settle.stack import Stack
 
 
 def name_of(stack: Stack, function: str) -> str:
-    """The physical name of a function. Its logical id, by CDK, is its name and a hash."""
+    """Return a function's physical name. Its logical id is its name and CDK's hash."""
     pages = stack.client("cloudformation").get_paginator("list_stack_resources")
     return next(
         str(one["PhysicalResourceId"])

@@ -20,7 +20,7 @@ from settlement.core.model.status import Status
 from settlement.proof import table_scan
 
 PAYMENTS_DURING = 4
-"""Three open the local stage's circuit; the fourth finds it open."""
+"""Three payments open the local stage's circuit; the fourth finds it open."""
 
 RECOVERY_SECONDS_MAX = 60
 _IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)

@@ -33,7 +33,7 @@ CURRENCY, EXPONENT = "EUR", 2
 LINES, SELLERS, KILLS = 1_000, 40, 5
 FUNDS = "20000.00"
 PAY_SECONDS_MAX = 1_200
-"""Bounds a hang. A thousand lines take some 3 minutes, and recovery of killed calls another 2."""
+"""Time limit. A thousand lines take some 3 minutes, and recovery of killed calls another 2."""
 
 OF_TIME = {
     *("States.Timeout", "Sandbox.Timedout", "Runtime.ExitError"),
@@ -62,7 +62,7 @@ class Walk:
 
     @property
     def sheet(self) -> str:
-        """The lines, as a spreadsheet exports them."""
+        """Path of a new CSV file with the lines, as a spreadsheet exports it."""
         path = Path(tempfile.mkdtemp()) / "sellers.csv"
         with path.open("w", newline="") as written:
             rows = csv.writer(written)
@@ -80,7 +80,7 @@ class Walk:
             open_account(self.stack, f"seller{number}.{self.run}", CURRENCY, "0")
 
     def pay(self, run: str) -> None:
-        """Call PayLines until the run is over. A killed call fails, and the next one goes on.
+        """Call PayLines until the run is over. A killed call fails, and the next call continues.
 
         Recovery starts the lines that a killed call has only claimed.
         """
@@ -106,7 +106,7 @@ class Walk:
             thread.join()
 
     def _kill(self, run: str, function: str, ended: Event) -> None:
-        """Kill PayLines each time that it has started another part of the lines, or while it counts them."""
+        """Kill PayLines whenever it has started another part of the lines, or all of them."""
         store = self.stack.place.store()  # a client of this thread
         seen = 0
         while self.killed < self.kills and not ended.wait(0.2):
@@ -134,7 +134,7 @@ def run(report: Report) -> tuple[dict[str, Any], bool]:
 def walk(
     stack: Stack, report: Report, lines: int = LINES, sellers: int = SELLERS, kills: int = KILLS
 ) -> tuple[dict[str, Any], bool]:
-    """Return what to show, and whether each line was paid once or reversed."""
+    """Run the demo. Return its figures, and whether each line was paid once or reversed."""
     one = Walk(stack, report, lines, sellers, kills)
     report(f"pay run: a shop, and {sellers} sellers with {lines} sales")
     one.open_accounts()

@@ -1,4 +1,4 @@
-"""Two people with the stack's policies: nobody proposes and approves with one role."""
+"""Two people with the stack's policies. Proposing and approving need different roles."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _TRUST = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRol
 
 @contextmanager
 def two(stack: Stack, run: str) -> Iterator[tuple[Stack, Stack]]:
-    """Yield the stack as an operator and as an approver call it. Their roles go at the end."""
+    """Yield the stack for an operator and for an approver. Remove their roles at the end."""
     with ExitStack() as roles:
         operator, approver = (
             roles.enter_context(_person(stack, kind, f"{name}-{run}"))

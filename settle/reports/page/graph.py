@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from settle.reports.path import Mark, Walk
 
 DRAWINGS = Path(__file__).parent / "graphs"
-"""Drawn once from the definitions by `tools/state_graphs.py`."""
+"""The machines' drawings, from their definitions by `tools/state_graphs.py`."""
 
 _SVG = "http://www.w3.org/2000/svg"
 _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)

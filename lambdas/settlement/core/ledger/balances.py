@@ -69,7 +69,7 @@ def debit_payee(settlement: Settlement) -> Write:
 
 
 def debit_part(settlement: Settlement, amount: int) -> Write:
-    """Debit the payee, who may have spent the amount."""
+    """Debit the payee, unless the payee has spent the amount."""
 
     def meaning(state: AccountState | None) -> SettlementError:
         return account_refusal("payee", settlement.currency, state) or InsufficientFunds(
@@ -107,7 +107,7 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 def block(account: str) -> Write:
     """Count a LIMBO case on its account. A counted case blocks new holds.
 
-    The count happens once: it is in one transaction with the write of the settlement's row.
+    The count happens once, in the transaction that writes the settlement's row.
     """
     return update(
         keys.account(account),

@@ -19,7 +19,7 @@ class Condition:
 ABSENT = Condition("attribute_not_exists(pk)")
 
 EXISTS = Condition("attribute_exists(pk)")
-"""Require a row. Otherwise an update would create it."""
+"""Require that the row exists: an update would create it."""
 
 NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """Require that no LIMBO case was resolved. Then a SETTLED settlement was never in LIMBO."""
@@ -77,7 +77,7 @@ def owner_is(execution: str) -> Condition:
 def is_still_of(owner: str) -> Condition:
     """Require the owner that was read (a fencing token).
 
-    The epoch is no substitute: a compensation takes over without a new epoch.
+    The epoch is not a substitute: a compensation takes over without a new epoch.
     """
     return Condition("#owner = :read_owner", {":read_owner": owner})
 
@@ -169,7 +169,7 @@ def sequence_is(number: int) -> Condition:
 
 
 def same_currency(currency: str) -> Condition:
-    """Require the currency. Fails for a missing account."""
+    """Require an account in `currency`. A missing account fails."""
     return Condition("currency = :currency", {":currency": currency})
 
 

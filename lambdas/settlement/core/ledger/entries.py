@@ -38,7 +38,7 @@ def transfer(settlement: Settlement, step: str, moved: Transfer, now: datetime) 
 def evidence(settlement: Settlement, step: str, content: Mapping[str, object], now: datetime) -> Write:
     """Build the record of a fact that moves no money. A repeated put finds the first record.
 
-    If `content` has `by`, the orders' index lists the record. Only a person's order has `by`.
+    The orders' index lists a record with `by`, which only a person's order has.
     """
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:

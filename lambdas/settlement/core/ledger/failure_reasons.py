@@ -88,7 +88,7 @@ def account_refusal(party: str, currency: str, state: AccountState | None) -> Se
 
 
 def out_of_use(party: str, state: AccountState | None) -> SettlementError | None:
-    """Return why an account places no holds. None: it does."""
+    """Return why an account cannot place holds. None: it can."""
     if state is None:
         return None
     if state.is_closed:

@@ -81,7 +81,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 
 def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
-    """Require the previous step of the row's layout."""
+    """Require that the layout's previous step has committed."""
     previous = step.previous(layout)
     if previous is None:
         return []
@@ -107,11 +107,11 @@ def reject(
     seen: int | None = None,
     on_failure: OnFailure | None = None,
 ) -> Write:
-    """Refuse a claimed settlement for good, while nothing is held.
+    """Reject a claimed settlement that holds nothing.
 
     - `owner`: the calling execution, which must still own the settlement.
     - `seen`: the row's `sequence` that a starter saw before cancelling.
-    - `on_failure`: the starter's own meaning of a failed condition.
+    - `on_failure`: the starter's explanation of a failed condition.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement), not_committed(Step.HOLD)]
     if owner is not None:

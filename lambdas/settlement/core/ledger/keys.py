@@ -30,19 +30,19 @@ The orders' API takes only ten orders a second.
 """
 
 BANK_LINES, BANK_FILES = "BANK_LINES#", "BANK_FILES#"
-"""Prefixes of index partitions, one a month."""
+"""Prefixes of the monthly index partitions of bank lines and files."""
 
 PAYOUTS, PAYOUT_SHARDS = "PAYOUTS#", 8
 """Index partitions of payouts. They are sorted by the payout's next look."""
 
 PAYOUT_CASES, PAYOUT_LINES, PAYOUT_LINE_FAULTS = "PAYOUT_CASES", "PAYOUT_LINES", "PAYOUT_LINE_FAULTS"
-"""Index partitions: open cases, lines to book, and lines that were refused."""
+"""Index partitions of open payout cases, lines to book, and refused lines."""
 
 PAYOUT_ORDERS = "PAYOUT_ORDERS#"
 """Prefix of the index partitions of orders on payees and of decisions about payouts, one a month."""
 
 PAYRUNS, PAYRUNS_RUNNING = "PAYRUNS", "PAYRUNS_RUNNING"
-"""Index partitions: all other pay runs, and the running ones."""
+"""Index partitions of pay runs. RUNNING runs are in the second."""
 
 MONTH = len("2026-11")
 
@@ -118,7 +118,7 @@ def evidence(key: str, step: str) -> Row:
 def order(key: str) -> Row:
     """Key of the row that makes an order's effect happen once.
 
-    An order and a settlement may have the same key: their rows' names differ.
+    An order and a settlement can share a key: their rows' names differ.
     """
     return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
@@ -191,19 +191,19 @@ def destination_frozen(name: str, at: str) -> Row:
 def payout_proposed(
     key: str, case: int, digest: str, verdict: str, account: str | None = None, *, contradicts: bool = False
 ) -> Row:
-    """A proposal for another account, or one that contradicts the bank, is another proposal."""
+    """Key of a proposed verdict. Another account, or contradicting the bank, gives another key."""
     named = verdict if account is None else f"{verdict}#{account}"
     named = f"contradicts#{named}" if contradicts else named
     return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{named}"}
 
 
 def payout_approved(key: str, case: int, digest: str) -> Row:
-    """One approval: no two verdicts about what persons were shown."""
+    """Key of the only approval of a payout case as shown (`digest`)."""
     return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#APPROVED"}
 
 
 def payout_line(identity: str) -> Row:
-    """Key of the row that lists a bank's line for the payouts to book."""
+    """Key of the row that lists a payout's bank line for booking."""
     return {"pk": f"PAYOUT_LINE#{identity}", "sk": "LINE"}
 
 
@@ -216,7 +216,7 @@ def payrun_proposed(run: str) -> Row:
 
 
 def payrun_approved(run: str, person: str) -> Row:
-    """A person approves a run once. The name is a digest, as persons choose theirs."""
+    """Key of a person's only approval of a run. Persons choose their names, hence the digest."""
     digest = hashlib.sha256(person.encode()).hexdigest()
     return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"APPROVED#{digest[:32]}"}
 

@@ -73,7 +73,7 @@ def leave(
     now: datetime,
     config: StageConfig,
 ) -> Write:
-    """Carry out a person's decision. No other write leaves LIMBO.
+    """Carry out a person's decision. Only this write leaves LIMBO.
 
     `execution` replaces the owner, which may still wait. The row keeps the steps that losses paid, over all
     cases.

@@ -60,8 +60,8 @@ def tombstone(settlement: Settlement, owner: str, failure: Mapping[str, str], no
 def begin(settlement: Settlement, failure: Mapping[str, str], *, owner: str | None, execution: str) -> Write:
     """End PROCESSING, and make `execution` the owner. Afterwards no forward step commits.
 
-    A settlement in another status stays unchanged. If `owner` is given, a settlement of another owner stays
-    unchanged. So does one in review or with a committed release.
+    A settlement in another status stays unchanged. If `owner` is given, a settlement with another owner, in
+    review or with a committed release stays unchanged, too.
     """
     conditions = [status_is(Status.PROCESSING), same_request(settlement)]
     if owner is not None:
@@ -102,8 +102,7 @@ def begin_on_order(
 ) -> Write:
     """Begin a reversal on a person's order. The status must still be `expected`, as the person saw it.
 
-    With `seen`, the row's `sequence` must not have changed either. `seen` is the `sequence` at the approval
-    by several persons.
+    After an approval by several persons, the row's `sequence` must still be `seen`.
     """
 
     def meaning(state: SettlementState | None) -> SettlementError:

@@ -28,7 +28,7 @@ class AlreadyApplied(Exception):
 
 
 OnFailure = Callable[[Any], SettlementError | AlreadyApplied]
-"""Explains a failed condition, given its row, if any: a SettlementState, an AccountState or another."""
+"""Explains a failed condition. Its argument: a SettlementState, an AccountState, another row or None."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def update_with_event(
     values: Mapping[str, Any] | None = None,
     on_failure: OnFailure,
 ) -> Write:
-    """Build an update of a settlement's row. The same write gives the settlement's next event its number.
+    """Build an update of a settlement's row that also numbers its next event.
 
     So no number is skipped or repeated: docs/decisions/2026-11-23-outcome-events.md.
     """

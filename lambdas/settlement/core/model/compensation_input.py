@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A recorded decision that nobody has announced yet."""
+    """A recorded decision that is not yet announced."""
 
     case: int
 

@@ -47,5 +47,5 @@ def ordered(key: str, order: str, nonce: str) -> str:
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Whether a resolution named this owner. Such an execution may never have started."""
+    """Whether a resolution named this owner. Its execution may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

@@ -87,7 +87,7 @@ def order_name(case: int) -> str:
 
 
 def one_line(text: object, name: str) -> str:
-    """Return `text` trimmed. Raises InvalidRequest, naming the field."""
+    """Check and trim `text`. Raises InvalidRequest, naming the field."""
     if not (isinstance(text, str) and text.strip() and len(text) <= TEXT_LENGTH_MAX and text.isprintable()):
         raise InvalidRequest(
             f"{name}: must be one line of at most {TEXT_LENGTH_MAX} printable characters, not blank"

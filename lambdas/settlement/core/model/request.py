@@ -21,7 +21,7 @@ ACCOUNT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 """A customer's id. A colon marks internal accounts (`fees:EUR`)."""
 
 DEADLINE_SECONDS_MIN, DEADLINE_SECONDS_MAX = 30, 86_400
-"""Never narrow these bounds: a settlement in flight beyond them could not even be reversed."""
+"""Bounds of a deadline. Never narrow them: a settlement in flight outside them could not even be reversed."""
 
 NAME_LENGTH_MAX = 100
 """Maximum characters of a party's name. Never narrow it.
@@ -52,7 +52,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Maximum faults named. It limits a message's size."""
+"""Maximum faults in a message, to limit its size."""
 
 
 @dataclass(frozen=True, kw_only=True)

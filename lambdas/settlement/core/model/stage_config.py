@@ -11,14 +11,14 @@ class StageConfig:
     """The stage's business rules. Money is in minor units.
 
     - `currencies`: each accepted code, with its exponent.
-    - `highest_balances`: an account's highest balance. An absent currency has none.
+    - `highest_balances`: an account's highest balance. An unlisted currency has no limit.
     - `fee`: "schedule", or "client" if a request may name a fee between floor and ceiling.
     - `deadline_seconds`: the default of a request.
     - `idempotency_key`: "required", or "optional" while clients learn to mint keys.
     - `party_names`: "required" if the KYC provider screens by name.
     - `retention_days`: the age at which entries are deleted. None: never.
     - `shortest_retention_days`: the smallest `retention_days` ever.
-    - `approvals`: persons for a decision. An absent decision needs one.
+    - `approvals`: the persons for each decision. An unlisted decision needs one.
     - `reverse_over`: a larger reversal needs two persons.
     - `row_layout`: the newest layout that functions write.
     """

@@ -1,4 +1,4 @@
-"""Parses JSON from outside. Refuses a text that two parsers may read in two ways.
+"""Parses JSON from outside. Refuses a text that two parsers may read differently.
 
 RFC 8259 leaves repeated names and a byte order mark open.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 DEPTH_MAX = 100
-"""Maximum nested levels. Every contract has fewer than ten, and every parser bears a hundred."""
+"""Maximum nested levels. Every contract has fewer than ten, and every parser supports a hundred."""
 
 _NAME_LENGTH_MAX = 40
 

@@ -11,7 +11,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Step
 
 AGAIN_AFTER_SECONDS_MAX = 86_400
-"""Longest wait between two alerts. Even a year of daily alerts is far below a history's 25,000 events."""
+"""Longest wait between alerts. A year of daily alerts is far below an execution's limit of 25,000 events."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def in_flight_since(state: SettlementState) -> str:
 
 
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
-    """Whether recovery comes late for a settlement that was due in time.
+    """Whether recovery's look was due well before the deadline, but comes too late.
 
     Such a settlement gets more time: its new owner would lack the full time before the deadline. A deadline
     that the request named stays. The end of a review stays, too: nothing can resume after it.

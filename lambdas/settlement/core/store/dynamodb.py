@@ -86,9 +86,9 @@ class Store:
         return claimed
 
     def update(self, write: Write) -> SettlementState:
-        """Return the new state, or the found state if the write was applied before.
+        """Update a settlement. Return the new state, or the found state if applied before.
 
-        Raises the write's refusal. Raises MalformedRow after a committed update.
+        Raises the write's refusal, or MalformedRow if the updated row is unreadable.
         """
         try:
             answer = self._call("update_item", [write], **self._parameters(write), ReturnValues="ALL_NEW")
@@ -98,7 +98,7 @@ class Store:
         return SettlementState.from_row(plain(answer["Attributes"]))
 
     def apply(self, write: Write) -> int | None:
-        """Return the write units, or None if the write was applied before."""
+        """Send an update. Return its write units. None: it was applied before."""
         try:
             answer = self._call("update_item", [write], **self._parameters(write))
         except AlreadyApplied:

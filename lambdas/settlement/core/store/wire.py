@@ -1,7 +1,7 @@
 """Converts rows to and from DynamoDB's wire format.
 
 boto3 tries a dozen types per value. Its import takes a seventh of a cold start. Only rows changed by hand
-need it.
+need boto3.
 """
 
 from collections.abc import Mapping
