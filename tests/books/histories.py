@@ -19,7 +19,7 @@ from tests.world.sealed import inserted
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}
-"""The month of the town's entries, and a later one, whose close closes both."""
+"""Months and their ends: the town's, and a later one, whose closing closes both."""
 
 
 LINES = 5

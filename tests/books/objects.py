@@ -12,7 +12,7 @@ from tests.world.sealed import inserted
 
 
 def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    """Return the line of a town's first entry, as that of another deposit."""
+    """Return a town's first entry as the journal line of another deposit."""
     row = towns.entries(town)[0]
     sk = f"{row['posted_at']}#deposit-{number:08}:{row['step']}"
     return inserted({**row, "sk": sk, **change})

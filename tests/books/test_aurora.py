@@ -186,7 +186,7 @@ def test_a_migration_is_refused_if_a_currencys_decimals_differ(stack: Any) -> No
         aurora.migrate(stack)
 
 
-def test_a_migration_without_aurora_books_tells_how_to_enable_them(stack: Any) -> None:
+def test_a_migration_without_aurora_books_prints_how_to_enable_them(stack: Any) -> None:
     stack.outputs = {}
 
     with pytest.raises(CommandFailed, match=r"^stack under-test: has no books in Aurora: set ") as failed:

@@ -63,7 +63,7 @@ def test_projecting_by_the_data_api_gives_the_same_books(
     [refusal("DatabaseResumingException"), EndpointConnectionError(endpoint_url="https://rds"), None],
     ids=["refused", "no answer", "killed"],
 )
-def test_a_lost_api_call_books_an_object_wholly_or_not(
+def test_a_lost_api_call_books_a_whole_object_or_nothing(
     client: FakeDataApi, connection: psycopg.Connection, town: Town, when: str, error: Exception | None
 ) -> None:
     lost, seen = 0, set[str]()

@@ -68,7 +68,7 @@ def aside(connection: psycopg.Connection) -> list[str]:
     return [str(one["reason"]) for one in project.aside(connection)]
 
 
-def test_the_trial_balance_is_that_of_the_proof(connection: psycopg.Connection, town: Town) -> None:
+def test_the_trial_balance_equals_the_sums_of_the_proof(connection: psycopg.Connection, town: Town) -> None:
     take_all(connection, town)
     found = connection.execute("SELECT account, currency, balance FROM ledger.trial_balance()").fetchall()
 
@@ -217,7 +217,7 @@ def test_each_database_role_has_only_the_permissions_it_needs(
         connection.execute("INSERT INTO ledger.closed_month (month) VALUES ('2026-01-01')")
 
 
-def test_statements_and_settlements_in_sql_equal_those_of_the_commands(
+def test_statements_and_settlements_in_sql_equal_the_commands_output(
     connection: psycopg.Connection, town: Town
 ) -> None:
     take_all(connection, town)

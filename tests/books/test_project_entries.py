@@ -156,7 +156,7 @@ def test_a_round_projects_all_objects_and_reports_no_lag(stage: Stage, sealed: s
 
 
 def test_without_new_objects_the_database_is_not_woken(stage: Stage, sealed: set[str], town: Town) -> None:
-    """Neither while the newest minutes are open, nor later; a new object is taken."""
+    """It sleeps while the newest minutes are open, and later, until a new object comes."""
     stage.round()
     for minutes in (1, 60, 24 * 60):
         stage.now = NOW + timedelta(minutes=minutes)
@@ -179,7 +179,7 @@ def test_taken_names_are_forgotten_once_no_earlier_object_can_come(stage: Stage,
 
 
 def test_a_new_environment_lists_a_week_before_the_newest_booking(stage: Stage, town: Town) -> None:
-    """However long the interruption: an outage that outlives all environments loses nothing."""
+    """An outage that outlives all environments loses nothing, however long it is."""
     first = stage.put(entry(town, 1))
     stage.round()
     stage.let_pass(days=40)
@@ -236,7 +236,7 @@ def test_a_round_waits_for_a_database_that_is_resuming(stage: Stage, sealed: set
 
 
 def test_a_new_environment_reports_no_lag_while_books_are_unavailable(stage: Stage, sealed: set[str]) -> None:
-    """Its first start name is a week old, and most likely in the books."""
+    """Its listing starts a week ago, where objects are most likely in the books."""
     stage.round()
     stage.let_pass(days=3)
     stage.begin_anew()
@@ -384,7 +384,7 @@ def test_an_unreadable_object_is_reported_and_delays_no_other(
 def test_an_object_with_an_impossible_name_is_never_queried(
     stage: Stage, sealed: set[str], name: str
 ) -> None:
-    """PostgreSQL text has no NUL: such a name failed its whole page's query."""
+    """PostgreSQL text has no NUL: a name with NUL would fail the query of its whole page."""
     stage.journal.put_object(Bucket="journal", Key=name, Body=b"")
 
     for asked in (True, False):
@@ -395,7 +395,7 @@ def test_an_object_with_an_impossible_name_is_never_queried(
 
 
 def test_a_put_aside_line_is_reported_for_a_day(stage: Stage, town: Town) -> None:
-    """A level, also for a new environment; a round without new objects wakes no database for it."""
+    """A new environment reports it too; a round without new objects wakes no database for it."""
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
 
     assert stage.round()["BooksLeftOut"] == 1
@@ -408,7 +408,7 @@ def test_a_put_aside_line_is_reported_for_a_day(stage: Stage, town: Town) -> Non
     assert stage.round()["BooksLeftOut"] == 0
 
 
-def test_the_report_of_a_put_aside_line_expires_unasked(stage: Stage, town: Town) -> None:
+def test_a_put_aside_lines_report_expires_without_a_query(stage: Stage, town: Town) -> None:
     stage.put(entry(town, 1), entry(town, 2, amount=-1))
     stage.round()
     stage.let_pass(hours=25)

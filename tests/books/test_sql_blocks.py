@@ -5,7 +5,7 @@ from examples.consumers import postgresql_inbox
 from tests.world.pages import PAGES, Block, blocks
 
 OF_DUCKDB = "read_csv"
-"""`tests/settle/test_without_a_server.py` runs the file queries."""
+"""Marks queries of files, which `tests/settle/test_without_a_server.py` runs."""
 
 SHOWN = [
     block
@@ -16,7 +16,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
-def test_each_statement_of_a_page_runs(url: str, block: Block) -> None:
+def test_each_sql_block_of_the_pages_runs(url: str, block: Block) -> None:
     given = {"key": "order-2026-000101", "sequence": 4} if "%(" in block.text else None
     with psycopg.connect(url) as connection:
         connection.execute("CREATE ROLE projector; CREATE ROLE ada")

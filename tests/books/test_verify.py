@@ -118,7 +118,7 @@ def test_verify_does_not_agree_while_lines_are_put_aside(taken: psycopg.Connecti
     assert (verdict.agrees, verdict.put_aside, verdict.differences) == (False, 1, [])
 
 
-def test_entries_younger_than_the_lag_are_no_difference(connection: psycopg.Connection, town: Town) -> None:
+def test_an_entry_within_the_lag_is_not_a_difference(connection: psycopg.Connection, town: Town) -> None:
     rows = towns.entries(town)
     now = max(datetime.fromisoformat(row["posted_at"]) for row in rows)
 
@@ -130,7 +130,7 @@ def test_entries_younger_than_the_lag_are_no_difference(connection: psycopg.Conn
 def test_the_lag_is_the_age_of_the_oldest_unbooked_entry(
     connection: psycopg.Connection, town: Town, waited: timedelta
 ) -> None:
-    """Both for an entry on its way and for a difference."""
+    """The entry may be on its way or a difference."""
     rows = sorted(towns.entries(town), key=lambda row: str(row["posted_at"]))
     posted = [datetime.fromisoformat(row["posted_at"]) for row in rows]
     now = posted[-1] + waited

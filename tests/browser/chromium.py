@@ -17,10 +17,10 @@ PICTURES = os.environ.get("SCREENSHOTS")
 
 AXE = PROJECT / "node_modules" / "axe-core" / "axe.min.js"
 WIDE, NARROW, PAPER = 1280, 390, 718
-"""Widths of a window: a desk's, a telephone's, and a sheet's of A4 within margins of 10 mm."""
+"""Window widths: desktop, telephone, and A4 paper within margins of 10 mm."""
 
 TABS_MAX = 200
-"""Bounds a hang: no page here has that many Tab stops."""
+"""Limit of Tab presses: no page here has that many Tab stops."""
 
 _FOCUSED = """() => {
   const one = document.activeElement;
@@ -38,10 +38,10 @@ _CUT = """() => {
   const page = document.documentElement.scrollWidth;
   return [...(page > innerWidth ? [`the page: ${page}`] : []), ...found.map(told)];
 }"""
-"""The elements that reach out of the window or of themselves; a drawing and a head of a table may."""
+"""Lists elements that overflow the window or themselves; drawings and table heads may overflow."""
 
 _FAULTS = "() => axe.run({ resultTypes: ['violations'] })"
-"""Otherwise axe describes what passes, for a third of its time."""
+"""Runs axe for violations only: describing passed rules takes a third of its time."""
 
 _COMMANDS = ("chromium", "chromium-browser")
 

@@ -147,7 +147,7 @@ def test_long_texts_and_ids_of_a_row_widen_no_page(desk: Desk, served: Served, l
 
 
 def test_each_badge_has_its_own_shape_and_lightness(look: Looks, tmp_path: Path) -> None:
-    """Who sees no hue tells the badges apart all the same; axe checks the contrast of their words."""
+    """Badges stay distinguishable without colour; axe checks the contrast of their words."""
     file = tmp_path / "badges.html"
     tones = ("good", "open", "back", "bad", "stuck")
     badges = "".join(f'<span class="status {tone}">A</span>' for tone in tones)
@@ -171,7 +171,7 @@ def test_each_badge_has_its_own_shape_and_lightness(look: Looks, tmp_path: Path)
 
 
 def lightness(fill: str) -> float:
-    """Return the lightness L* of a colour as a browser tells it, 0 to 100."""
+    """Return the lightness L* (0 to 100) of a colour in a browser's notation."""
     red, green, blue = (int(part) / 255 for part in re.findall(r"\d+", fill)[:3])
     linear = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (red, green, blue))
     luminance = sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -42,7 +42,7 @@ def test_the_client_asks_for_the_journals_pages_by_signed_calls(api: Api, client
     assert all(map(SIGNED.fullmatch, api.authorizations))
 
 
-def test_a_stored_cursor_continues_and_may_give_an_empty_page(api: Api, client: Client) -> None:
+def test_a_stored_cursor_continues_and_can_return_an_empty_page(api: Api, client: Client) -> None:
     api.answers = [page(cursor=None)]
 
     (only,) = client.journal(cursor="kept")
@@ -51,7 +51,7 @@ def test_a_stored_cursor_continues_and_may_give_an_empty_page(api: Api, client: 
     assert api.asked == [{"path": "/journal", "cursor": "kept"}]
 
 
-def test_the_walk_ends_after_the_last_page_that_came(api: Api, client: Client) -> None:
+def test_a_failed_page_ends_the_journal_walk_with_unavailable(api: Api, client: Client) -> None:
     api.answers = [page(ENTRY, more=True, cursor="a"), DOWN]
     walk = client.journal()
 

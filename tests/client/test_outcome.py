@@ -63,12 +63,12 @@ def test_a_payment_fully_reversed_in_parts_is_not_paid() -> None:
     assert not Outcome.from_json(SETTLED | {"reversed_in_part": given_back}).is_paid
 
 
-def test_an_unknown_field_is_ignored() -> None:
+def test_an_unknown_field_of_an_outcome_is_ignored() -> None:
     assert Outcome.from_json(SETTLED | {"later": {"a": 1}}) == Outcome.from_json(SETTLED)
 
 
 @pytest.mark.parametrize("name", SCHEMAS[OUTCOME]["required"])
-def test_a_missing_field_is_named(name: str) -> None:
+def test_the_error_names_the_missing_field_of_an_outcome(name: str) -> None:
     with pytest.raises(MalformedAnswer, match=rf"^outcome\.{name}: missing$"):
         Outcome.from_json({one: value for one, value in SETTLED.items() if one != name})
 
@@ -108,6 +108,6 @@ def test_an_in_flight_outcome_advising_a_new_key_is_refused(status: str) -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=range(5))
-def test_an_outcome_that_is_no_json_object_is_refused(text: str) -> None:
+def test_an_outcome_that_is_not_a_json_object_is_refused(text: str) -> None:
     with pytest.raises(MalformedAnswer, match=r"^outcome: "):
         Outcome.from_json(text)

@@ -74,7 +74,7 @@ def test_lost_answers_repeat_the_same_payout(api: Api, client: Client, clock: Cl
         (200, RESERVED | {"next": {"action": "new_key", "reason": "r"}}, None),
     ],
 )
-def test_an_answer_that_proves_nothing_is_unknown(api: Api, client: Client, answer: Said) -> None:
+def test_an_unusable_answer_to_a_payout_raises_unknown(api: Api, client: Client, answer: Said) -> None:
     api.answers = [answer]
 
     with pytest.raises(Unknown, match="Send the same request again"):
@@ -91,7 +91,7 @@ def test_an_answer_that_proves_nothing_is_unknown(api: Api, client: Client, answ
         (refused(404, "AccountNotFound"), PayoutRefused),
     ],
 )
-def test_a_refused_payout_left_nothing_on_record(
+def test_a_refused_payout_raises_the_error_of_its_refusal(
     api: Api, client: Client, answer: Said, error: type[Exception]
 ) -> None:
     api.answers = [answer]
@@ -125,7 +125,7 @@ def test_each_state_of_a_payout_is_read(api: Api, client: Client, status: str) -
         ((200, RESERVED | {"key": "payout-2026-000999"}, None), MalformedAnswer),
     ],
 )
-def test_a_payout_that_cannot_be_read_has_its_error(
+def test_an_unreadable_payout_raises_the_error_of_its_answer(
     api: Api, client: Client, answer: Said, error: type[Exception]
 ) -> None:
     api.answers = [answer]
@@ -136,14 +136,14 @@ def test_a_payout_that_cannot_be_read_has_its_error(
     assert type(raised.value) is error
 
 
-def test_a_malformed_key_is_never_asked_for(api: Api, client: Client) -> None:
+def test_a_malformed_payout_key_is_refused_before_any_call(api: Api, client: Client) -> None:
     with pytest.raises(InvalidRequest, match="key: "):
         client.payout("../settlements")
 
     assert api.asked == []
 
 
-def test_no_answer_at_all_is_unknown(session: boto3.Session) -> None:
+def test_a_payout_without_any_answer_raises_unknown(session: boto3.Session) -> None:
     alone = Client(api_url="http://127.0.0.1:1", session=session)
 
     with pytest.raises(Unknown):
@@ -161,7 +161,7 @@ def test_no_answer_at_all_is_unknown(session: boto3.Session) -> None:
         ({"destination": "flat 9"}, "destination"),
     ],
 )
-def test_a_malformed_payout_is_named(changed: dict[str, Any], named: str) -> None:
+def test_the_error_about_a_malformed_payout_names_its_field(changed: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{named}: "):
         Payout(**WIRE | changed)
 
@@ -171,7 +171,7 @@ def test_a_decimal_amount_is_sent_without_an_exponent() -> None:
 
 
 @pytest.mark.parametrize("missing", ["status", "next", "reserved_at", "attempts"])
-def test_an_answer_without_a_field_is_malformed(missing: str) -> None:
+def test_a_payout_answer_without_a_required_field_is_malformed(missing: str) -> None:
     document = {name: value for name, value in RESERVED.items() if name != missing}
 
     with pytest.raises(MalformedAnswer, match=f"payout.{missing}: missing"):

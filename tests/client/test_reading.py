@@ -47,11 +47,11 @@ REFUSALS: list[tuple[Said, type[Exception], type[Exception]]] = [
         )
     ),
 ]
-"""An answer, and the error in which the reading of an outcome and a cancellation end."""
+"""An answer, and the errors that reading and cancelling raise for it."""
 
 
 @pytest.mark.parametrize(("answer", "of_reading", "of_cancelling"), REFUSALS, ids=range(len(REFUSALS)))
-def test_each_refusal_has_its_error_and_no_call_is_repeated(
+def test_each_refusal_raises_its_error_without_a_repeated_call(
     api: Api, client: Client, answer: Said, of_reading: type[Exception], of_cancelling: type[Exception]
 ) -> None:
     api.answers = [answer]
@@ -68,7 +68,7 @@ def test_each_refusal_has_its_error_and_no_call_is_repeated(
     assert len(api.asked) == 2
 
 
-def test_no_answer_leaves_a_reading_unavailable_and_a_cancellation_unknown(session: boto3.Session) -> None:
+def test_an_unanswered_reading_is_unavailable_but_a_cancellation_unknown(session: boto3.Session) -> None:
     alone = Client(api_url="http://127.0.0.1:1", session=session)
 
     with pytest.raises(Unavailable, match="no answer, ask again"):

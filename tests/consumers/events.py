@@ -71,7 +71,7 @@ CHANGES: list[tuple[Change, str]] = [
         for wrong in ("PAID", None)
     ),
 ]
-"""Changes that make an event a bad one, with the beginning of what a reader says of it."""
+"""Changes that make an event malformed, and the start of a reader's error."""
 
 TEXTS = [
     ("{", "no outcome event: JSONDecodeError "),
@@ -82,7 +82,7 @@ TEXTS = [
 
 
 def bad_messages(key: str) -> list[tuple[str, str]]:
-    """Return messages that are no outcome event, and the beginning of what a reader says of each."""
+    """Return messages that are not outcome events, and the start of a reader's error for each."""
     unknown = "order-2026-000999"
     gone: tuple[Change, str] = (
         lambda detail: detail.update(subject=unknown),

@@ -24,7 +24,7 @@ from tests.world.templates import PROJECT
 EXAMPLE = PROJECT / "examples" / "consumers" / "postgresql_inbox.py"
 KEY = "order-2026-000101"
 SECONDS_MAX = 120
-"""Bounds a hang, even on a five times slower machine."""
+"""Limit for readers, even on a five times slower machine."""
 
 WITNESS: LiteralString = """
 CREATE TABLE applied (place bigint GENERATED ALWAYS AS IDENTITY, key text, sequence bigint);

@@ -23,7 +23,7 @@ EXAMPLES = [*(PROJECT / "examples" / "consumers").glob("*.[jp]*")]
 
 
 class Waits:
-    """Step Functions, where a token is good for one answer."""
+    """A Step Functions client whose tokens are valid for one answer."""
 
     exceptions = boto3.client("stepfunctions").exceptions
 
@@ -123,7 +123,7 @@ def test_a_late_older_outcome_does_not_replace_the_newer_one(waits: Waits) -> No
 
 
 @pytest.mark.parametrize("name", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
-def test_waking_a_parent_whose_wait_has_ended_is_no_error(
+def test_waking_a_parent_whose_wait_has_ended_raises_nothing(
     waits: Waits, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     gone = getattr(waits.exceptions, name)({"Error": {"Code": name}}, "SendTaskSuccess")
@@ -178,7 +178,7 @@ def test_dynamodb_itself_accepts_the_same_writes(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_is_short(example: Path) -> None:
+def test_each_example_has_at_most_90_lines(example: Path) -> None:
     assert len(example.read_text().splitlines()) <= 90
 
 

@@ -1,6 +1,6 @@
 """Each optional room is deleted from a copy of the app: its folders in every tree, its lines in the lists.
 
-The rest must settle, and pass its tests. Here some of them run.
+The rest must settle and pass its tests, of which some run here.
 """
 
 import os
@@ -21,7 +21,7 @@ from tests.world.rooms import is_there, there
 
 TREES = ("lambdas/handlers", "lambdas/settlement", "infra", "settle")
 COMPOSED = {PROJECT / name for name in ("infra/rooms.py", "infra/config.py", "settle/cli.py")}
-"""The lists of rooms: they import each."""
+"""The lists of rooms, which import every room."""
 
 _IMPORT = """
 import importlib, pkgutil, tests.world.environment
@@ -46,7 +46,7 @@ RUN = (
 
 OWN = {"handlers", "infra", "settle", "settlement"}
 BEHIND_AN_EXTRA = {PROJECT / "settle/local/postgresql.py"}
-"""Imports the books when they are asked for, and says if they are not installed."""
+"""Imports the books only on use, and reports if they are not installed."""
 
 
 def importers(room: str) -> Iterator[Path]:

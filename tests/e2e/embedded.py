@@ -34,7 +34,7 @@ from tests.world.journal import journal
 
 SETTLE = Path(sys.executable).parent / "settle"
 COMMAND_SECONDS_MAX = 600
-"""Bounds a hang on a slow machine."""
+"""A command's timeout, for slow machines."""
 
 WHOLE_STATE = frozenset({"BeginCompensation", "PrepareAlert", "ReportOutcome"})
 """Functions that get the machine's whole state."""
@@ -53,7 +53,7 @@ class RecoveryFailed(Exception):
 
 
 def at_work(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Leave out those that have ended, and that no parent has asked for."""
+    """Return the running processes, without zombies."""
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -382,7 +382,7 @@ class Embedded:
 def embedded_aws() -> Iterator[Embedded]:
     """Yield a home for an embedded AWS; always remove it with its processes.
 
-    If it still runs at the end, check the contract of all heard events.
+    If it still runs at the end, check the contract of all received events.
     """
     embedded = Embedded(Path(tempfile.mkdtemp(prefix="e2e")))
     try:

@@ -1,4 +1,4 @@
-"""A queue that hears all events of an embedded stage and checks their contracts.
+"""A queue that receives all events of an embedded stage, to check their contracts.
 
 `tests/unit/events/test_asyncapi.py` compares the AsyncAPI's messages with the event schema.
 """

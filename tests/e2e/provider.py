@@ -19,7 +19,7 @@ from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_k
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
 
 GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
-"""Express does not await a reversal, but may return after its end."""
+"""Statuses of a reversed payment: Express does not await the reversal's end."""
 
 WAITING = ("PROCESSING", "COMPENSATING")
 

@@ -38,7 +38,7 @@ def express(embedded: Embedded, request: str) -> tuple[str, str]:
         pytest.param('{"\\u001b[2Jmemo": 1}', ["unknown field"], id=CONTROLS),
     ],
 )
-def test_the_machine_names_each_fault_and_writes_nothing(
+def test_refused_bad_input_names_each_fault_and_writes_nothing(
     embedded: Embedded, request_text: str, messages: list[str]
 ) -> None:
     with embedded.writes_nothing():

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 REVERSALS = 3
 PAGE_SECONDS = 5
-"""From an event to its page."""
+"""Seconds from an event to its page."""
 
 CANNOT_START = "Runtime.Unknown"
 """The embedded AWS's error for an unstartable function; on AWS `Runtime.ImportModuleError`."""

@@ -31,7 +31,7 @@ TOUCHED = {
     "CancelSettlement": ("SETTLEMENT#no-such-key",),
     "SweepMerchants": ("SWEPT#no-such-partition", "ACCOUNT#merchant.none"),
 }
-"""The only partitions of these functions. The embedded AWS does not evaluate `dynamodb:LeadingKeys`."""
+"""Partitions that these functions may access. The embedded AWS ignores `dynamodb:LeadingKeys`."""
 
 SECRETS = {"KycCredentialsArn": "VerifyKyc", "KycSigningArn": "KycDecided"}
 """Each provider secret, and the only function that may read it."""

@@ -136,7 +136,7 @@ def test_a_parent_execution_gets_the_outcome_by_event(
     assert not embedded.has_entered(waiting, "AskByKey")
 
 
-def test_a_parent_execution_that_hears_no_event_asks_by_key(embedded: Embedded, parent: Parent) -> None:
+def test_a_parent_execution_without_an_event_asks_by_key(embedded: Embedded, parent: Parent) -> None:
     request = new_request(embedded)
 
     with embedded.without_grants("PublishEvents", "events:PutEvents"):

@@ -12,7 +12,7 @@ FUNCTIONS = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee")
 
 
 @pytest.mark.parametrize("machine", ["express", "standard"])
-def test_names_in_a_request_appear_in_no_answer_or_log(embedded: Embedded, machine: str) -> None:
+def test_party_names_appear_in_no_answer_or_log(embedded: Embedded, machine: str) -> None:
     request = new_request(embedded, **NAMES)
     start = ("start", "--machine", machine, "-")
 

@@ -74,7 +74,7 @@ def test_express_returns_the_outcome_and_a_repeated_call_replays_it(
     ],
     ids=str,
 )
-def test_express_names_the_error_of_a_refused_request_changing_nothing(
+def test_express_refuses_a_bad_request_by_name_and_changes_nothing(
     embedded: Embedded, express: Upstream, changes: dict[str, Any], words: tuple[str, str]
 ) -> None:
     request = new_request(embedded)
@@ -158,7 +158,7 @@ def test_a_standard_execution_is_polled_until_it_ends(embedded: Embedded, standa
     assert paid_once(embedded, request)
 
 
-def test_standard_names_the_error_of_a_refused_request_changing_nothing(
+def test_standard_refuses_a_bad_request_by_name_and_changes_nothing(
     embedded: Embedded, standard: Upstream
 ) -> None:
     request = new_request(embedded)
@@ -269,7 +269,7 @@ def test_a_refused_message_is_dead_lettered_with_its_reason(embedded: Embedded, 
     assert paid_once(embedded, good)
 
 
-def test_a_malformed_message_does_not_stop_the_one_beside_it(embedded: Embedded, queue: Upstream) -> None:
+def test_a_malformed_message_does_not_stop_another_message(embedded: Embedded, queue: Upstream) -> None:
     request = new_request(embedded)
     malformed = {name: value for name, value in request.items() if name != "key"}
 
@@ -280,7 +280,7 @@ def test_a_malformed_message_does_not_stop_the_one_beside_it(embedded: Embedded,
     assert put_aside(embedded, malformed)["reason"].startswith("InvalidRequest: key: ")
 
 
-def test_a_queued_payment_can_be_asked_for_by_express(embedded: Embedded, express: Upstream) -> None:
+def test_express_reports_a_queued_payment_without_paying_twice(embedded: Embedded, express: Upstream) -> None:
     request = new_request(embedded)
 
     with service(embedded, "The queue") as queue:

@@ -36,7 +36,7 @@ AT_WORK_MIN = 0.2
 
 STORM_SECONDS_MAX, CALM_SECONDS_MAX = 300 + 6 * KILLS, 900
 DEADLINE_SECONDS = 86_400
-"""Beyond the storm: every payable settlement must settle."""
+"""Longer than the storm, so every payable settlement must settle."""
 
 HIGHEST = "1000000.00"
 

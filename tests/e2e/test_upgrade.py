@@ -26,7 +26,7 @@ CHANGED = (
 
 AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
-"""Keeps payments in flight during the change, which may take four seconds."""
+"""Provider's delay: keeps payments in flight during the change, up to four seconds."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:
@@ -75,7 +75,7 @@ def deploy(embedded: Embedded, folder: Path, **settings: Any) -> None:
 
 
 class Load:
-    """Payments until stopped, each begun while the one before it is under way."""
+    """Payments until stopped; each begins before the previous one ends."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded, self.over = embedded, threading.Event()

@@ -28,7 +28,7 @@ def test_a_short_day_of_provider_troubles_breaks_no_promise(played: Played) -> N
     assert played.faults(seconds_max=inf) == [], played.table()  # how fast it is, is the benchmark's to say
 
 
-def test_all_planned_troubles_of_the_day_occurred(played: Played) -> None:
+def test_the_short_day_has_all_planned_provider_troubles(played: Played) -> None:
     assert list(played.began_at) == [hours.name for hours in DAY]
     assert len(played.payments) >= RATE * SECONDS * 0.9
     good = {

@@ -34,7 +34,7 @@ REFUSALS = {
     "resolve_limbo": "StepFenced",
     "recover_stalled": "SettlementNotFound",
 }
-"""Allowed refusals besides InvalidRequest and IdempotencyConflict, since services answer.
+"""Allowed refusals besides InvalidRequest and IdempotencyConflict, while all services answer.
 
 They are in the state's Catch, or in the function's docstring if States.ALL catches them.
 """

@@ -1,6 +1,6 @@
 """The same claims, fuzzed by coverage: `python -m tests.fuzz.long`.
 
-Each function has its own process, one after another; `--handler` runs only one. A broken claim ends the run
+Each function has its own process, in turn; `--handler` runs only one function. A broken claim ends the run
 and prints an input for `tests/fuzz/kept.py`. `--corpus` keeps inputs that reach new code for the next run.
 """
 

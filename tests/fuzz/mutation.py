@@ -57,7 +57,7 @@ _HOSTILE = (TEXTS, NUMBERS, OTHERS)
 _CHANGES_MAX = 4
 _DEPTH_MAX = 4
 _ODD = 14
-"""The number of leading texts, tried more often."""
+"""The number of first texts in TEXTS that are tried more often."""
 
 
 class Choices(Protocol):

@@ -53,8 +53,7 @@ def test_every_function_is_fuzzed() -> None:
     """The others read nothing of their event.
 
     Their hostile rows and objects are in test_reconcile_books.py, test_read_statements.py and
-    tests/books/test_project_entries.py. Hostile input of payouts is in
-    tests/handlers/payouts/test_hostile_input.py.
+    tests/books/test_project_entries.py. Those of payouts are in tests/handlers/payouts/test_hostile_input.py.
     """
     others = {"reconcile_books", "read_statements", *there("books", "project_entries"), *PAYOUTS}
     others |= {*there("payruns", "pay_lines")}
@@ -83,5 +82,5 @@ def test_a_payload_outside_the_definition_writes_nothing_if_it_fails(
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_an_input_that_broke_an_invariant_before_breaks_no_invariant(stage: Stage, case: Case) -> None:
+def test_an_input_that_once_broke_a_claim_now_passes(stage: Stage, case: Case) -> None:
     run(stage, case)

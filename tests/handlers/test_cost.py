@@ -48,7 +48,7 @@ LAGGING_GET = "get_item, which may lag"
 
 TO_SHOP = WIRE | {"payee": "merchant.shop"}
 ORDERED = (GET, TRANSACT, GET)
-"""A person's order to reverse: row read before and after."""
+"""Calls of a reversal order, which reads the row before and after."""
 
 UNIT_BYTES = 1024
 
@@ -339,7 +339,7 @@ CASES = [
         id="a decision that comes again: the row twice, the evidence, and the execution that waits",
     ),
 ]
-"""Arrangement, calls, operations, and units, committed and refused."""
+"""Arrangement, calls, and expected operations, committed units and refused units."""
 
 
 @pytest.mark.parametrize(("arrange", "act", "expected"), CASES)

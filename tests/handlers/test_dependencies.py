@@ -87,7 +87,7 @@ def test_a_lazy_client_used_by_many_threads_is_made_once(monkeypatch: pytest.Mon
 
 
 def test_a_restored_snapshot_gets_new_randomness_and_new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SnapStart starts many environments from one memory: all would wait equally long."""
+    """SnapStart restores many environments from one snapshot: all would draw the same waits."""
     closed = list[str]()
     monkeypatch.setattr(_dependencies.dynamodb, "close", lambda: closed.append("dynamodb"))
     hooks = [hook for hook, _, _ in snapshot_restore_py.get_after_restore()]
@@ -105,7 +105,7 @@ def test_a_restored_snapshot_gets_new_randomness_and_new_connections(monkeypatch
 
 
 def test_a_function_starts_without_the_snapshot_module() -> None:
-    """Lambda's Python has them, but not every Python that runs the functions."""
+    """Lambda's Python has the module, but not every Python that runs the functions."""
     code = "import sys; sys.modules['snapshot_restore_py'] = None; import handlers.core.hold_funds"
 
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -83,7 +83,7 @@ def test_only_the_next_case_number_can_be_opened(calls: Calls, case: int) -> Non
     assert {"limbo:1", "limbo:2"} <= calls.entries()
 
 
-def test_a_settlement_that_is_not_reversed_does_not_get_stuck(calls: Calls) -> None:
+def test_a_settlement_outside_compensation_cannot_enter_limbo(calls: Calls) -> None:
     calls.after("ReleaseFunds")
 
     with calls.writes_nothing(), pytest.raises(StepFenced, match=not_stuck("release")):

@@ -242,7 +242,7 @@ def no_telltale(output: str) -> bool:
 
 
 def test_this_table_calls_every_function() -> None:
-    """Except those that need a server, a bucket, a check, a payout or a pay run, which have their own."""
+    """Functions that need a server, bucket, check, payout or pay run have their own tests."""
     elsewhere = {"ReconcileBooks", "ReadStatements", "CheckDecided", *there("books", "ProjectEntries")}
     elsewhere |= {*there("payouts", "ReservePayout", "ServePayouts", "FollowPayouts", "BankEvents")}
     elsewhere |= {*there("payruns", "PayLines")}

@@ -196,7 +196,7 @@ def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls
     assert (funded.row()["owner"], funded.account("alice")["available"]) == ("execution-1", 5180)
 
 
-def test_a_refused_request_conflicts_once_another_holds_the_key(calls: Calls) -> None:
+def test_a_refused_request_conflicts_after_another_request_holds_the_key(calls: Calls) -> None:
     """A refused hold claims nothing until RejectSettlement does."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
@@ -299,10 +299,10 @@ def test_hold_funds_counts_a_missing_key_only_in_valid_requests(calls: Calls) ->
         (NAMED, "execution-1", IdempotencyConflict, {}),  # the first request was not screened by these names
     ],
 )
-def test_a_settlement_held_without_names_still_replays_where_required(
+def test_a_settlement_held_without_names_replays_after_names_become_required(
     funded: Calls, settlement: Any, execution: str, refusal: type[Exception], metrics: dict[str, int]
 ) -> None:
-    """Recovery and the webhook start executions with the claimed content: refused, money would stay held."""
+    """Recovery and the webhook start executions with the claimed content: refusal would leave money held."""
     funded("HoldFunds")
     funded.change_config(party_names="required")
 

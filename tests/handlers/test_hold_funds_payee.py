@@ -97,7 +97,7 @@ def test_money_is_held_for_a_payee_temporarily_unable_to_receive(
 
 @pytest.mark.parametrize("closed_at", [CLAIMED_AT, 1], ids=["closed", "malformed"])
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_committed_hold_is_replayed_whatever_becomes_of_its_payee(
+def test_a_committed_hold_replays_even_if_its_payee_becomes_invalid(
     funded: Calls, closed_at: Any, answers: bool
 ) -> None:
     if answers:

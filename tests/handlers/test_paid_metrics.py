@@ -1,4 +1,4 @@
-"""CloudWatch's custom metrics are paid by the month: the model's numbers are these."""
+"""The cost model has the true number of custom metrics, which CloudWatch bills monthly."""
 
 import tomllib
 

@@ -174,7 +174,7 @@ def test_the_deadline_is_extended_while_no_start_is_granted(calls: Calls) -> Non
 
 
 def test_a_throttled_alert_is_sent_again_after_the_pause(calls: Calls) -> None:
-    """In LIMBO the place in the index is the start of the case."""
+    """In LIMBO, the index sorts by the case's start, not by the next look."""
     limbo(calls)
     since = calls.row()["gsi1sk"]
     calls.later(seconds=30)

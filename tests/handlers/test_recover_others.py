@@ -79,7 +79,7 @@ def test_a_settlement_with_a_malformed_claim_time_is_recovered_too(calls: Calls)
         pytest.param(keys.entry("alice", CLAIMED_AT, KEY, "hold"), id="a journal entry"),
     ],
 )
-def test_a_row_that_is_no_settlement_is_deferred(calls: Calls, key: keys.Row) -> None:
+def test_a_row_other_than_a_valid_settlement_is_deferred(calls: Calls, key: keys.Row) -> None:
     listed = {**key, "gsi1pk": keys.in_flight_partition(0), "gsi1sk": AT_THE_HEAD}
     calls.ledger.put(listed)
 
@@ -120,7 +120,9 @@ def test_a_row_is_not_deferred_because_the_table_is_unavailable(
     assert not_recovered(log) == [(KEY, type(failure).__name__)]
 
 
-def test_a_row_that_cannot_be_deferred_delays_no_other(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_cannot_be_deferred_does_not_delay_others(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls.after("HoldFunds")
     calls.alter(currency="XXX", gsi1sk=AT_THE_HEAD)
     all_overdue(calls, calls.later)
@@ -159,7 +161,7 @@ def test_one_refused_start_does_not_stop_other_settlements(calls: Calls) -> None
 
 
 @pytest.mark.parametrize("poison", [{"owner_epoch": None}, {"gsi1sk": "0"}, {"owner": None}])
-def test_a_malformed_case_of_limbo_delays_no_other(calls: Calls, poison: dict[str, Any]) -> None:
+def test_a_malformed_limbo_case_does_not_delay_the_others(calls: Calls, poison: dict[str, Any]) -> None:
     calls.fall()
     calls.ledger.put(calls.row() | keys.settlement(OTHER_KEYS[0]))
     calls.alter(**poison)

@@ -49,7 +49,7 @@ def listing(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_each_run_lists_its_partition_and_limbos_also_every_head(
+def test_the_limbo_run_also_lists_the_head_of_every_partition(
     calls: Calls, listing: Callable[[Listing], None], partition: str
 ) -> None:
     asked: list[tuple[str, str, int]] = []
@@ -71,7 +71,7 @@ def test_each_run_lists_its_partition_and_limbos_also_every_head(
         assert asked == [(partition, now, 10_000)]
 
 
-def test_recoverys_partitions_are_those_of_the_index() -> None:
+def test_recoverys_partitions_match_the_index() -> None:
     listed = {keys.in_flight_index(f"order-2026-{number:06}", "")["gsi1pk"] for number in range(100)}
 
     assert set(PARTITIONS) == listed | {keys.limbo_index("")["gsi1pk"]}
@@ -89,7 +89,7 @@ def test_a_run_without_a_partition_is_refused(calls: Calls, event: Any) -> None:
     assert calls.counted() == {"StepCalled": 1, "InvalidRequest": 1}
 
 
-def test_a_partition_that_cannot_be_listed_delays_no_other(
+def test_a_partition_that_cannot_be_listed_does_not_delay_others(
     calls: Calls, log: io.StringIO, listing: Callable[[Listing], None]
 ) -> None:
     all_overdue(calls, calls.later)
@@ -150,7 +150,7 @@ def test_a_partition_that_cannot_be_listed_publishes_no_age(
     assert calls.counted() == {"StepCalled": 1, "NotRecovered": 1, "Recoveries": 0}
 
 
-def test_recoverys_lag_is_that_of_the_longest_due_settlement(calls: Calls) -> None:
+def test_recoverys_lag_is_the_delay_of_the_longest_overdue_settlement(calls: Calls) -> None:
     """The LIMBO run reports it, because a partition whose own run never begins would be silent."""
     for number, key in enumerate(OTHER_KEYS):
         calls.ledger.put(claim(calls, key) | {"gsi1sk": f"2026-11-20T12:{30 - number}:00.000Z"})
@@ -289,8 +289,8 @@ def test_a_review_is_counted_only_shortly_before_its_end(
     assert in_review.row() == before
 
 
-def test_no_other_settlement_in_flight_is_counted_as_review(calls: Calls) -> None:
-    """Checks each minute of an hour: recovery lists it repeatedly for its next look."""
+def test_a_settlement_without_a_review_is_not_counted_as_review(calls: Calls) -> None:
+    """Checks an hour, in which recovery lists it repeatedly for its next look."""
     claim(calls)
     for minute in range(0, 61, 4):
         calls.later(minutes=minute)

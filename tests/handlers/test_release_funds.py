@@ -15,7 +15,7 @@ def test_the_first_call_releases_the_amount_less_the_fee(calls: Calls) -> None:
     assert (calls.row()["escrow"], calls.row()["release_at"]) == (48, CLAIMED_AT)
 
 
-def test_no_payee_is_released_more_than_the_stage_allows(calls: Calls) -> None:
+def test_a_release_above_the_stages_highest_balance_is_refused(calls: Calls) -> None:
     calls.before("ReleaseFunds")
     calls.ledger.open("bob", 100_000_000 - 4771)
 

@@ -105,7 +105,7 @@ def test_a_keyless_settlement_is_reported_by_its_minted_key(
     assert report == HELD | {"key": key} | status
 
 
-def test_the_report_uses_the_machines_settlement_before_the_request(calls: Calls) -> None:
+def test_the_report_prefers_the_machines_settlement_to_the_request(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     other = WIRE | {"key": "order-2026-000202"}

@@ -56,7 +56,7 @@ def test_the_orders_case_number_selects_the_announced_decision(calls: Calls) -> 
 
 
 @pytest.mark.parametrize("case", [0, -1, "1", 1.0, True, [1]])
-def test_a_case_that_is_no_number_is_refused(calls: Calls, case: Any) -> None:
+def test_a_case_that_is_not_a_positive_integer_is_refused(calls: Calls, case: Any) -> None:
     calls.fall()
     calls.decide("retry")
 

@@ -38,7 +38,7 @@ def by_name(parts: int) -> dict[str, int]:
     ("layouts", "row"),
     [([BY_NAME], by_name(1)), ([FIRST, BY_NAME], by_name(2)), ([BY_NAME, FIRST], of_first(2))],
 )
-def test_each_part_gives_the_row_the_stages_layout(
+def test_each_part_writes_the_row_in_the_stages_layout(
     settled: Calls, layouts: list[int], row: dict[str, int]
 ) -> None:
     for part, layout in enumerate(layouts, 1):
@@ -49,7 +49,7 @@ def test_each_part_gives_the_row_the_stages_layout(
 
 
 @pytest.mark.parametrize("layout", [FIRST, BY_NAME])
-def test_a_migrated_row_is_reversed_further_in_parts_only(settled: Calls, layout: int) -> None:
+def test_a_migrated_partly_reversed_row_is_reversed_only_in_parts(settled: Calls, layout: int) -> None:
     reverse(settled)
     migrate(settled, Direction.FORWARD)
     settled.change_config(row_layout=layout)

@@ -187,7 +187,7 @@ def test_the_starting_executions_id_does_not_change_a_minted_key(funded: Calls) 
 
 
 @needs("doors")
-def test_a_request_with_a_starting_id_is_rejected_or_queued(calls: Calls) -> None:
+def test_rejection_and_queue_ignore_the_starting_executions_id(calls: Calls) -> None:
     assert calls("RejectSettlement", WIRE | LINK, error=SPENT)["status"] == "REJECTED"
     other = with_another_key(WIRE)
 

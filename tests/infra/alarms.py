@@ -14,7 +14,7 @@ from tests.world.rooms import is_there
 from tests.world.templates import PROJECT
 
 STACK = "the stack's name"
-"""Dimension value of the functions' metrics, for any stage."""
+"""Stands for the stack's name, the `service` dimension of metrics."""
 
 _VISIBLE, _OLDEST = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
 
@@ -54,7 +54,7 @@ def _queue(queue: str, metric: str, threshold: int = 1) -> Alarm:
 
 
 ONE_FAULT_MINUTES = 30
-"""Recovery restarts a failed reversal within 20 minutes, so one fault is one page."""
+"""Period of a reversal's alarm: recovery restarts within 20 minutes, so one fault pages once."""
 
 ALARMS = {
     # A run measures a stalled settlement when it is due: after the longest pause, and up to a minute late.
@@ -205,7 +205,7 @@ SUMS = {
 
 
 def of_stage(stage: str) -> dict[str, Alarm]:
-    """Return a stage's alarms on one metric, by the stage's settings."""
+    """Return a stage's alarms that watch a single metric."""
     reading = BANK_ALARMS if stage in READING else {}
     running = PAYRUN_ALARMS if stage in RUNNING else {}
     return ALARMS | reading | running | (PAYOUT_ALARMS if stage in PAYING else {})
@@ -217,7 +217,7 @@ def deployed(stage: str) -> dict[str, Any]:
 
 
 def of_options(stage: str) -> dict[str, Any]:
-    """Return the alarms of a stage with the options that have some."""
+    """Return the deployed alarms of the options for statements and books."""
     found = changed(stage, statements_every_minutes=60)
     if is_there("books"):
         found = found | changed(stage, books_every_minutes=1)
@@ -235,7 +235,7 @@ def listed() -> dict[str, str]:
 
 
 def counted() -> set[str]:
-    """Return the functions' metrics: by name, as a refusal, or as a store's reason."""
+    """Return the names of the functions' metrics, including refusals and store reasons."""
     refusals = {one for one, kind in vars(errors).items() if isinstance(kind, type)}
     found = refusals | dynamodb._TRANSIENT_REASONS
     for path in LAMBDAS.rglob("*.py"):

@@ -73,7 +73,7 @@ class Thief:
     table_name: str
     own: Policy
     rehearses: bool = False
-    """Only check for denial."""
+    """Only check the policy, without writing."""
 
     def put(self, row: Row) -> None:
         self._send("Put", {"Item": to_wire(row)})
@@ -144,7 +144,7 @@ def money(world: World) -> int:
 
 
 def played(own: Policy, attack: "Attack") -> End:
-    """Attack with a policy, and return the state a day later."""
+    """Attack with a policy; return the result, a day later."""
     with staged() as world:
         before = money(world)
         try:
@@ -214,7 +214,7 @@ def opens_an_account(thief: Thief) -> None:
 
 
 def raises_a_balance_with_an_entry(thief: Thief) -> None:
-    """Raises a balance, with the entry of a payment that there is not."""
+    """Raises a balance, with the entry of a nonexistent payment."""
     thief.put(_entry(thief.world, "eve", FORGED.key, "release", f"escrow:{FORGED.key}", "eve"))
     thief.change(keys.account("eve"), available=900_000)
 
@@ -225,7 +225,7 @@ def forges_a_hold(thief: Thief) -> None:
 
 
 def forges_a_hold_and_its_entry(thief: Thief) -> None:
-    """Puts such a payment, and the entry of its hold."""
+    """Puts a payment whose money was never held, with an entry of its hold."""
     thief.put(_entry(thief.world, "mallory", FORGED.key, "hold", "mallory", f"escrow:{FORGED.key}"))
     forges_a_hold(thief)
 
@@ -262,7 +262,7 @@ def revives_a_refused_payment(thief: Thief) -> None:
 
 
 def revives_a_refused_payment_without_escrow(thief: Thief) -> None:
-    """Changes a refused payment so, without naming its escrow."""
+    """Changes a refused payment to held and approved, without naming its escrow."""
     _revives(thief)
 
 
@@ -273,17 +273,17 @@ def _revives(thief: Thief, **escrow: int) -> None:
 
 
 def refunds_twice(thief: Thief) -> None:
-    """Changes a refunded payment into one that is to be refunded."""
+    """Changes a refunded payment to be refunded again."""
     _again(thief, REFUNDED, "COMPENSATING", "hold_reversed_at", escrow=3_000)
 
 
 def refunds_twice_without_escrow(thief: Thief) -> None:
-    """Changes a refunded payment so, without naming its escrow."""
+    """Changes a refunded payment to be refunded again, without naming its escrow."""
     _again(thief, REFUNDED, "COMPENSATING", "hold_reversed_at")
 
 
 def releases_twice(thief: Thief) -> None:
-    """Changes a settled payment into one that is to be released."""
+    """Changes a settled payment to be released again."""
     _again(thief, KEY, "PROCESSING", "release_at", "fee_at", escrow=4_820)
 
 
@@ -293,7 +293,7 @@ def releases_twice_without_escrow(thief: Thief) -> None:
 
 
 def _again(thief: Thief, key: str, status: str, *undone: str, **changes: Any) -> None:
-    """Change an ended payment into one in flight, without what it has done."""
+    """Put an ended payment back in flight, without the attributes `undone`."""
     due = _due(thief.world, key)
     thief.change(keys.settlement(key), status=status, **changes, **due, remove=["finished_at", *undone])
 
@@ -328,7 +328,7 @@ def raises_an_amount(thief: Thief) -> None:
 
 
 def replaces_a_payment(thief: Thief) -> None:
-    """Puts a refunded payment anew, with another amount and to be refunded."""
+    """Replaces a refunded payment by one to be refunded, with another amount."""
     more = replace(_refunded(thief.world), amount=FORGED.amount)
     held = {"escrow": FORGED.amount, "hold_at": timestamp(thief.world.now)}
     thief.put(_row(thief.world, more, **OF_A_REFUND, **held))
@@ -341,7 +341,7 @@ def _refunded(world: World) -> Settlement:
 
 
 def forges_a_sweep(thief: Thief) -> None:
-    """Puts a sweep of releases that there are not, and raises a merchant's balance."""
+    """Puts a sweep of nonexistent releases, and raises a merchant's balance."""
     partition = "ENTRIES#merchant.shop#3"
     thief.put({"pk": f"SWEPT#{partition}", "sk": "2026-11-20T12:00", "version": 1, "folded": {"00": 900_000}})
     thief.change(keys.account("merchant.shop"), available=900_000)
@@ -363,15 +363,15 @@ def forges_a_deposit_with_its_order(thief: Thief) -> None:
 
 
 def renames_a_currency(thief: Thief) -> None:
-    """Makes euros of the points in an account."""
+    """Changes an account's points into euros."""
     thief.world.open("mallory.points", 900_000, "POINTS")
     thief.change(keys.account("mallory.points"), currency="EUR")
 
 
 def renames_a_held_currency(thief: Thief) -> None:
-    """Makes euros of the points that a payment in review holds; recovery has it approved and released.
+    """Changes the points that a payment in review holds into euros; recovery has it approved and released.
 
-    The payee is changed, too: a hold asks for one whose account is in points.
+    The payee changes too: a hold in points requires a payee with points.
     """
     world = thief.world
     points = replace(LOOT, key="order-2026-000950", payer="mallory.p", payee="mallory.q", currency="POINTS")

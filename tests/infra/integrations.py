@@ -13,7 +13,7 @@ LOGS = {
     *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
     *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
 }
-"""Delivery of a machine's vended log, which has no resource to name.
+"""Log delivery actions of a machine, which IAM cannot scope to one resource.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 """
@@ -44,7 +44,7 @@ BY_CDK = {
 
 
 def roles(stage: str) -> dict[str, Needed]:
-    """Return the needs of all roles except functions'; an unused role needs nothing."""
+    """Return the permissions that each role needs, except functions' roles; an unused role needs none."""
     others = {role: Needed() for role in properties(stage, "IAM::Role")}
     for function in functions(stage):
         del others[f"{function}Role"]

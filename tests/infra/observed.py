@@ -1,7 +1,7 @@
 """All AWS calls of the running functions: operation and parameters.
 
-Most come from simulator lives; parts replaced above the client run in scenes. Each new function needs one
-of them.
+Most come from simulated lives. Scenes run the code that the simulator replaces. Each new function needs a
+life or a scene.
 """
 
 import gzip
@@ -62,7 +62,7 @@ SEEDS = (
     *(5, 40, 45, 78, 85, 87, 95, 99, 124, 130, 153, 161, 162, 163, 165, 175),
     *(199, 204, 222, 238, 270, 279, 361, 395, 431, 470),
 )
-"""Observed histories. They have all kinds of calls of the first 480: `test_observed.py`."""
+"""Observed seeds, with all kinds of calls of the first 480: `test_observed.py`."""
 
 DEAD_LETTERS = "dead-letters"
 """The queue's address in the simulator."""
@@ -205,7 +205,7 @@ def _reads() -> None:
 
 
 class _Inbox:
-    """The Data API of books that know their objects."""
+    """A stand-in for the Data API that remembers booked objects' names."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()

@@ -50,7 +50,7 @@ PAYS_OUT = "prod that pays out"
 """The stage `prod` with statements, payouts and pay runs."""
 
 OF_PAYS_OUT: dict[str, Handler] = {**bank.OPTIONAL, **payouts.OPTIONAL, **payruns.OPTIONAL}
-"""Its handlers beside those of `prod`."""
+"""The handlers that PAYS_OUT adds to those of `prod`."""
 
 KYC_URL = "https://kyc.example.com"
 
@@ -61,7 +61,7 @@ KEPT = {
     }
     for stage, settings in STAGES.items()
 }
-"""Each stage's data policies: real money's data outlive the stack, unless its creation fails."""
+"""Each stage's deletion policies: real money's data outlive the stack, unless its creation fails."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
@@ -78,7 +78,7 @@ class Permission(NamedTuple):
 
 
 def functions(stage: str) -> set[str]:
-    """Return the stage's functions, with those that only some stages have."""
+    """Return the stage's functions, including optional ones."""
     if stage == PAYS_OUT:
         return {*FUNCTIONS, *OF_PAYS_OUT}
     reading = {"ReadStatements"} if stage in READING else set()
@@ -87,7 +87,7 @@ def functions(stage: str) -> set[str]:
 
 
 def machines(stage: str) -> dict[str, str]:
-    """Return the stage's machines and their types, with those that only some stages have."""
+    """Return the stage's machines and their types, including optional machines."""
     return MACHINES | ({"PayOut": "STANDARD"} if stage in (*PAYING, PAYS_OUT) else {})
 
 
@@ -126,7 +126,7 @@ def only(stage: str, kind: str) -> Any:
 
 
 def of_function(stage: str, function: str, kind: str) -> Any:
-    """Return a function's only permission, event source or the like."""
+    """Return a function's only resource of a kind, such as a permission."""
     names = (f"${{{function}}}", f"${{{function}.Arn}}")
     (found,) = (one for one in properties(stage, kind).values() if one["FunctionName"] in names)
     return found

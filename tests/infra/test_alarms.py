@@ -91,7 +91,7 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 @each_stage_on_aws
 @each_sum
 def test_an_alarm_on_a_sum_counts_gaps_as_zero(stage: str, alarm: str) -> None:
-    """Without one part there would be no sum; and DynamoDB's gaps keep an alarm in its state."""
+    """A missing part would leave no sum, and DynamoDB's gaps would keep an alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
     metrics = [one["MetricStat"] for one in added]

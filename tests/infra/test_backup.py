@@ -15,7 +15,7 @@ def only(kind: str, **changes: Any) -> Any:
     return found
 
 
-def test_the_vault_has_its_own_key_and_outlives_the_stack() -> None:
+def test_the_backup_vault_with_its_key_outlives_the_stack() -> None:
     vault, key = only("BackupVault"), resources()["BackupKey"]
 
     assert vault["Properties"]["EncryptionKeyArn"] == "${BackupKey.Arn}"
@@ -31,12 +31,12 @@ def test_the_vault_has_its_own_key_and_outlives_the_stack() -> None:
         ("compliance", {"MinRetentionDays": 35, "ChangeableForDays": 3}),
     ],
 )
-def test_the_vaults_lock_is_as_configured(lock: str, wanted: Any) -> None:
+def test_the_backup_vaults_lock_is_as_configured(lock: str, wanted: Any) -> None:
     assert only("BackupVault", backup_lock=lock)["Properties"]["LockConfiguration"] == wanted
 
 
 def test_only_the_table_is_backed_up_daily_and_copied_elsewhere() -> None:
-    """A copy kept for less time than the backup would be the first to go."""
+    """A copy with a shorter retention would expire before the backup."""
     (rule,) = only("BackupPlan")["Properties"]["BackupPlan"]["BackupPlanRule"]
     selection = only("BackupSelection")["Properties"]["BackupSelection"]
     kept = {"DeleteAfterDays": 35}
@@ -46,7 +46,7 @@ def test_only_the_table_is_backed_up_daily_and_copied_elsewhere() -> None:
     assert selection["Resources"] == ["${LedgerTable.Arn}"]
 
 
-def test_without_another_account_there_is_no_copy() -> None:
+def test_without_a_second_account_no_backup_is_copied() -> None:
     (rule,) = only("BackupPlan", backup_copy_to=None)["Properties"]["BackupPlan"]["BackupPlanRule"]
 
     assert rule["CopyActions"] == []

@@ -13,7 +13,7 @@ def resources() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("door", ["StartSettlements", "AcceptSettlements"])
-def test_during_a_shift_the_earlier_code_may_still_start_standard(door: str) -> None:
+def test_starting_roles_allow_express_and_standard_during_a_shift(door: str) -> None:
     (policy,) = (
         one["Properties"]["PolicyDocument"]["Statement"]
         for name, one in resources().items()
@@ -64,7 +64,7 @@ def test_the_alias_shifts_a_share_then_all_unless_alarmed(machine: str) -> None:
     }
 
 
-def test_each_alarm_that_stops_a_shift_looks_back_briefly() -> None:
+def test_alarms_that_stop_a_shift_evaluate_five_minutes_at_most() -> None:
     """A longer look back would end the next deployment for the previous one's faults."""
     for alarm in STOPS:
         found = resources()[f"Pager{alarm}"]

@@ -45,7 +45,7 @@ Changes = dict[str, Any]
 
 
 def each(setting: str, told: str, *values: Any, **beside: Any) -> list[tuple[Changes, str]]:
-    """Return the changes to each of these values, and the message that refuses them by the setting's name."""
+    """Return (changes, expected error) for each value of a setting."""
     return [({**beside, setting: value}, f"{setting}: {told}") for value in values]
 
 
@@ -371,13 +371,13 @@ def test_a_setting_at_its_bounds_is_accepted(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), KYC_REFUSED, ids=str)
-def test_an_invalid_setting_of_the_provider_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_setting_of_the_kyc_provider_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         KycSettings(**changes)
 
 
 @pytest.mark.parametrize("changes", KYC_ACCEPTED, ids=str)
-def test_a_setting_of_the_provider_at_its_bounds_is_accepted(changes: dict[str, Any]) -> None:
+def test_a_kyc_providers_setting_at_its_bounds_is_accepted(changes: dict[str, Any]) -> None:
     found = KycSettings(**changes)
 
     assert {name: getattr(found, name) for name in changes} == changes

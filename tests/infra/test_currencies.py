@@ -20,12 +20,12 @@ PROCEDURE = "docs/decisions/2026-11-22-exponents-and-assets.md"
 
 
 @pytest.mark.parametrize("code", sorted(PINNED_EXPONENTS))
-def test_a_pinned_exponent_is_that_of_iso_4217(code: str) -> None:
+def test_each_pinned_exponent_equals_the_iso_4217_exponent(code: str) -> None:
     assert PACKAGE.get(code) == PINNED_EXPONENTS[code], f"{code} has changed: read {PROCEDURE}"
 
 
 @each_stage
-def test_a_stage_has_the_pinned_and_its_assets_exponents(stage: str) -> None:
+def test_a_stage_knows_the_exponents_of_currencies_and_its_assets(stage: str) -> None:
     settings = STAGES[stage]
     pinned = {code: PINNED_EXPONENTS[code] for code in settings.currencies}
 
@@ -42,7 +42,7 @@ def codes() -> Iterator[str]:
     yield from ("C-2", "c02", "CO2\n", "CO:2", "CO#2", "CO_2", "Ä00", "٢٢٢", "2CO", "")
 
 
-def test_an_assets_code_is_never_a_currencys_or_an_account() -> None:
+def test_an_asset_code_equals_no_currency_code_or_account_name() -> None:
     accepted = [code for code in codes() if ASSET.fullmatch(code)]
 
     assert {len(code) for code in accepted} == set(range(3, 13))

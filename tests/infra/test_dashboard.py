@@ -11,13 +11,13 @@ LEVELS = {
     *("LimboOpen", "ReviewsEnding", "KycCircuit"),
     *("ReconcileFaults", "ReconcileUnproven", "ReconciledRows", "ListedAhead"),
 }
-"""The functions' own metrics that are not counts."""
+"""The functions' own metrics that are levels, not counts."""
 
 OF_OPTIONS = {
     *("StatementFaults", "StatementMissing"),
     *("PayoutCases", "PayoutLookLateSeconds", "PayoutLineFaults", "BankCircuit", "PayRunsWaiting"),
 }
-"""As those, of stages that read the bank's statements or pay out."""
+"""Levels of stages that read the bank's statements or pay out."""
 
 SHOWN = LEVELS | {
     *("Settled", "Rejected", "Compensated", "LimboEntered"),

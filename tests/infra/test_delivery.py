@@ -25,7 +25,7 @@ POLICIES = [
 WILDCARDS = {
     *("lambda:GetAccountSettings", "logs:DescribeLogGroups", "states:ValidateStateMachineDefinition")
 }
-"""Reads that AWS binds to no resource."""
+"""Read actions that IAM cannot scope to one resource."""
 
 
 def template(stage: str = "prod", repository: str = REPOSITORY, **more: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_the_delivery_role_reads_no_secret_and_no_row() -> None:
     assert [one for one in actions if one.startswith("states:")] == ["states:ValidateStateMachineDefinition"]
 
 
-def test_an_account_with_a_provider_gets_no_second_one() -> None:
+def test_an_account_with_an_oidc_provider_gets_no_second_one() -> None:
     assert "AWS::IAM::OIDCProvider" in template()
     assert "AWS::IAM::OIDCProvider" not in template(provider_exists=True)
 
@@ -119,14 +119,14 @@ def test_an_account_with_a_provider_gets_no_second_one() -> None:
         ),
     ],
 )
-def test_a_delivery_setting_that_admits_others_is_refused(
+def test_an_invalid_delivery_setting_is_refused_by_name(
     stage: str, repository: str, acceptance: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(ValueError, match=told):
         Delivery(app(), stage, repository, acceptance=acceptance)
 
 
-def test_the_same_jobs_take_the_role_of_the_acceptance() -> None:
+def test_delivery_and_acceptance_roles_trust_the_same_jobs() -> None:
     stack = Delivery(app(), "dev", REPOSITORY, acceptance=POLICIES)
     deployer, tries = (
         one["Properties"]

@@ -26,7 +26,7 @@ OUTPUTS = {
 
 
 class Simulator(Stack):
-    """A stack whose IAM evaluates a stage's policies, one with a planted fault."""
+    """A stack with simulated IAM; `plant` can change one function's policy."""
 
     def __init__(self, stage: str, spoilt: str = "", plant: Plant = lambda statements: None) -> None:
         self.__dict__.update(name="settlement-test", outputs=OUTPUTS, endpoint_url=None)
@@ -122,7 +122,7 @@ def _with(**statement: Any) -> Plant:
         ),
     ],
 )
-def test_the_check_fails_on_a_role_with_a_planted_fault(function: str, plant: Plant, told: str) -> None:
+def test_the_denials_check_fails_on_a_planted_fault(function: str, plant: Plant, told: str) -> None:
     with pytest.raises(Refuted) as refuted:
         denials.denials(Run(Simulator(ON_AWS[0], function, plant)))
 
@@ -130,7 +130,7 @@ def test_the_check_fails_on_a_role_with_a_planted_fault(function: str, plant: Pl
     assert f"{function}: " in str(refuted.value)
 
 
-def test_the_check_tries_each_immutable_attribute_at_least_once() -> None:
+def test_the_denials_check_tries_each_immutable_attribute() -> None:
     tried = {
         trial.context[ATTRIBUTES][-1] for trial in trials() if trial.wanted == {"UpdateItem": "explicitDeny"}
     }
@@ -139,14 +139,14 @@ def test_the_check_tries_each_immutable_attribute_at_least_once() -> None:
     assert len(tried) == min(len(IMMUTABLE_ATTRIBUTES), len(FUNCTIONS))
 
 
-def test_the_check_fails_if_a_role_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_denials_check_fails_if_a_role_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denials, "physical", lambda stack, kind: {})
 
     with pytest.raises(Refuted, match="HoldFunds: the stack has no role of this function"):
         denials.denials(Run(Simulator(ON_AWS[0])))
 
 
-def test_the_check_is_not_applicable_outside_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_denials_check_is_not_applicable_outside_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacks() -> None:
         raise CommandFailed(Exit.FAILED, "the table of grants: run it in a checkout")
 

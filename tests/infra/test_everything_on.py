@@ -23,7 +23,7 @@ OFF = {
 
 
 def left_off(settings: Any) -> Iterator[str]:
-    """A flag has to be True, and any other default replaced. Numbers are left out."""
+    """Yield the settings that are off: false flags and unchanged defaults, except numbers."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         default = (
@@ -49,7 +49,7 @@ def test_the_stage_with_everything_enables_each_option() -> None:
     assert set(left_off(everything_on.settings("restored"))) == {"embedded_python", "told"}
 
 
-def test_the_test_finds_an_option_that_is_off() -> None:
+def test_an_option_that_is_off_is_found() -> None:
     plain = Settings(stage="dev", currencies=("EUR",))
 
     assert {"snap_start", "canary_percent", "approvals", "fee", "books_every_minutes"} <= set(left_off(plain))

@@ -27,7 +27,7 @@ def test_an_example_app_synthesises(app, monkeypatch: pytest.MonkeyPatch) -> Non
     assert all("SagaTableName" in found for found in outputs)
 
 
-def test_its_own_tests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_apps_own_tests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "settlement_saga", infra)
 
     assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(FOLDER)]) == 0

@@ -17,14 +17,14 @@ NAMED_OTHERWISE = {"apigatewayv2": "apigateway", "stepfunctions": "states", "cdk
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_each_service_of_a_template_is_allowed(stage: str) -> None:
+def test_the_execution_role_allows_each_service_of_a_template(stage: str) -> None:
     services = {one["Type"].split("::")[1].lower() for one in Deployed(stage).resources.values()}
 
     assert {NAMED_OTHERWISE.get(one, one) for one in services} <= {one.partition(":")[0] for one in ACTIONS}
     assert {"iam:PassRole", "iam:CreateServiceLinkedRole", "secretsmanager:GetSecretValue"} <= {*ACTIONS}
 
 
-def test_the_page_names_each_service_of_a_template() -> None:
+def test_the_delivery_page_names_each_service_of_a_template() -> None:
     services = {one["Type"].split("::")[1].lower() for one in Deployed("everything").resources.values()}
     page = (PROJECT / "docs/operating/delivery.md").read_text()
 

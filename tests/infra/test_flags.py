@@ -13,7 +13,7 @@ OTHERWISE = {
     # AWS's statistics. The CDK's CLI reads them again at each event of a deployment: a quarter of its time.
     "@aws-cdk/core:enableAdditionalMetadataCollection": False,
 }
-"""Flags set differently."""
+"""Flags set against the CDK's recommendation."""
 
 
 def recommended() -> dict[str, Any]:

@@ -41,7 +41,7 @@ SECONDS = {
     "FollowPayouts": 55,
     "PayLines": 57,
 }
-"""Functions with special timeouts.
+"""Functions with their own timeouts, in seconds.
 
 Most process a backlog; callers of ReadSettlements and AcceptSettlements wait up to 20 s.
 """
@@ -93,7 +93,7 @@ def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> Non
 
 @each_stage
 def test_each_function_has_its_own_log_group_that_expires(stage: str) -> None:
-    """Metrics have no level, which Lambda counts as INFO: a higher one drops them. Debug lines have names."""
+    """Metrics have no level and count as INFO: a higher level drops them. Debug lines have names."""
     levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
     groups = resources(stage, "Logs::LogGroup")
 

@@ -177,7 +177,7 @@ ONLY: list[tuple[str, str, set[str]]] = [
 
 
 @pytest.mark.parametrize(("action", "kind", "functions"), ONLY)
-def test_only_these_functions_may_do_this_to_such_a_row(action: str, kind: str, functions: set[str]) -> None:
+def test_only_listed_functions_may_access_a_row_kind(action: str, kind: str, functions: set[str]) -> None:
     found = {name for name, grants in FUNCTIONS.items() if admits(grants, action, ROWS[kind])}
 
     assert found == functions
@@ -189,7 +189,7 @@ def test_functions_that_read_strangers_input_cannot_move_money() -> None:
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""Index attributes changed by settlement updates. The proof checks the orders' ones."""
+"""Index attributes, which settlement updates change. The proof checks an order's index."""
 
 
 def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None:
@@ -201,9 +201,9 @@ def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None
 
 
 def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> None:
-    """A reversal moves the row's amounts, and a changed marker would let its event come again.
+    """A reversal moves the row's amounts; with a changed marker, a webhook event could repeat.
 
-    A later waiting execution replaces an earlier one: listing `key` and `case` would suggest protection.
+    A later waiting execution replaces an earlier one, so its `key` and `case` cannot be immutable.
     """
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
     agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}
@@ -240,7 +240,7 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
 
 @pytest.mark.parametrize("function", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])
 def test_a_step_that_finishes_nothing_does_not_touch_the_index(function: str) -> None:
-    """Only claim, review, finish, LIMBO and resolution write it."""
+    """Only claim, review, finish, LIMBO and resolution write the index."""
     updates = [one for one in WRITES[function] if one.action == "Update" and one is not PARKING]
 
     assert updates

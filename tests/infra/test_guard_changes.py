@@ -34,7 +34,7 @@ def test_the_guard_covers_table_keys_journal_and_secrets() -> None:
     ]
 
 
-def test_the_same_template_and_a_first_deployment_have_no_fault() -> None:
+def test_an_unchanged_template_and_a_first_deployment_have_no_fault() -> None:
     assert list(faults(DEPLOYED, deepcopy(DEPLOYED))) == []
     assert list(faults({}, DEPLOYED)) == []
 

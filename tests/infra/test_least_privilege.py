@@ -28,11 +28,11 @@ READ: dict[str, Row] = {
     "evidence": keys.evidence("k", "verify"),
     "waiting": keys.waiting("k"),
 }
-"""Store methods that read a row, with such a row."""
+"""A row for each store method that reads one."""
 
 THROUGH_DYNAMODB = {"kms:ViaService": ("dynamodb.${AWS::Region}.amazonaws.com",)}
 OF_THE_KEY = ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey*", "ReEncrypt*")
-"""DynamoDB's use of a table's key for a caller.
+"""KMS actions of DynamoDB on the table's key, for a caller.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
 """
@@ -45,7 +45,7 @@ OF_THE_BUCKETS_KEY = {
 THROUGH_S3 = {"kms:ViaService": ("s3.${AWS::Region}.amazonaws.com",)}
 TOPICS_KEY, OF_THE_TOPICS_KEY = "${PagerKey.Arn}", ("kms:Decrypt", "kms:GenerateDataKey")
 THROUGH_SNS = {"kms:ViaService": ("sns.${AWS::Region}.amazonaws.com",)}
-"""S3's use of the journal's key, and SNS's use of the topics' key, for a caller."""
+"""KMS use on a caller's behalf: S3 with the journal's key, SNS with the topics' key."""
 
 SOURCES = {
     "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),

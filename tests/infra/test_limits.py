@@ -1,4 +1,4 @@
-"""AWS's limits on a template's parts, with a margin: CloudFormation would refuse them at the deployment."""
+"""AWS's limits on a template, with a margin: CloudFormation checks them only at the deployment."""
 
 import json
 from collections import defaultdict
@@ -28,7 +28,7 @@ HASH, API_ID, ARN, URL = 14, 10, 52, 57
 # A name's random end, an API's id, and the part before the name in an ARN and in a queue's URL.
 
 NAME_MAX = 80
-"""As of a machine or a queue."""
+"""Longest name of a machine or queue."""
 
 REFERRED_BY_ARN = {
     *("SNS::Topic", "SecretsManager::Secret", "IAM::ManagedPolicy", "Lambda::Version"),

@@ -18,11 +18,11 @@ def test_settings_and_functions_know_the_same_row_layouts() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_no_stage_has_a_role_that_it_does_not_need(stage: str) -> None:
+def test_no_stage_migrates_or_has_a_second_row_layout(stage: str) -> None:
     assert (STAGES[stage].migration, STAGES[stage].row_layout) == (None, 1)
 
 
-def test_the_role_writes_only_the_attributes_of_the_migration() -> None:
+def test_the_migration_role_writes_only_layout_attributes_of_settlements() -> None:
     (policy,) = (
         found["Properties"]["PolicyDocument"]["Statement"]
         for name, found in changed(**MIGRATING).items()

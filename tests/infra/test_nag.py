@@ -28,7 +28,7 @@ def on_arn(service: str, resource: str) -> str:
 
 
 READERS = ("PublishEvents", "SealJournal")
-"""Of the table's stream."""
+"""Readers of the table's stream."""
 
 ROLES = {of_role(f"{function}Role") for function in FUNCTIONS}
 OF_ROWS = ROLES - {of_role("SendPageRole")}

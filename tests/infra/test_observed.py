@@ -11,7 +11,7 @@ ALL = [seed for seed in range(480) if seed % checks.EVERY != checks.PLACE]
 
 
 def kinds(call: Call) -> Iterator[tuple[str, ...]]:
-    """What a policy can tell apart, without the keys' own names."""
+    """Yield the parts of a call that a policy can distinguish."""
     if call.service != "dynamodb":
         folder = str(call.parameters.get("Prefix", call.parameters.get("Key"))).partition("/")[0]
         named = "" if call.operation == "SendTaskSuccess" else call.variable
@@ -31,7 +31,7 @@ def chosen(found: dict[int, set[tuple[str, ...]]]) -> Iterator[int]:
 
 
 @pytest.mark.long
-def test_the_chosen_lives_have_all_kinds_of_calls() -> None:
+def test_the_observed_histories_make_every_kind_of_call() -> None:
     found = {
         seed: {kind for call in calls for kind in kinds(call)}
         for seed, calls in zip(ALL, lives(ALL), strict=True)

@@ -29,13 +29,13 @@ NOTHING_SPEAKS = "Nothing is in the network but the cluster, which AWS reaches b
 class Option(NamedTuple):
     settings: dict[str, Any]
     own: tuple[str, ...]
-    """Beginnings of its own resources' names."""
+    """Name prefixes of the option's own resources."""
 
     beside: set[str]
-    """Its other resources."""
+    """Other resources of the option."""
 
     changes: set[str]
-    """Resources of all stages that it changes."""
+    """Resources of every stage that the option changes."""
 
     explained: dict[type, dict[str, str]]
     """Accepted findings below its construct, with reasons."""
@@ -151,11 +151,11 @@ OPTIONS = {
     ),
 }
 WANTED = {"local": ("Bank", "PayRuns", *there("payouts", "Payouts"))}
-"""Options of stages that want them: the simulated bank is on the same machine."""
+"""Options that a stage enables: `local` has its simulated bank on the same machine."""
 
 
 def synthesised(stage: str, **settings: Any) -> Any:
-    """`prod` is synthesised for its findings anyway."""
+    """Return a template; `prod` comes from the cached lint."""
     return linted(stage, **settings).template if stage == "prod" else changed_template(stage, **settings)
 
 

@@ -60,7 +60,7 @@ def contract(stage: str) -> dict[str, Any]:
 
 
 @each_stage
-def test_the_outputs_are_the_contract_without_account_wide_names(stage: str) -> None:
+def test_the_outputs_equal_the_contract_without_account_wide_names(stage: str) -> None:
     found = readable(templates.template(stage)["Outputs"])
 
     assert found == {name: {"Value": value} for name, value in contract(stage).items()}

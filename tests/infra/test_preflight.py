@@ -273,7 +273,7 @@ def test_preflight_judges_the_machine_definitions_of_the_template(stage: str) ->
 
 
 @pytest.mark.parametrize("layer", [None, "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"])
-def test_preflight_plans_the_same_from_an_apps_template(layer: str | None) -> None:
+def test_preflight_reads_the_same_plan_from_settings_or_template(layer: str | None) -> None:
     settings = replace(PROD, powertools_layer=layer)
     app = Stack(App(), "Payments")
     SettlementSaga(app, "Saga", settings=settings)
@@ -291,7 +291,7 @@ def test_preflight_plans_the_same_from_an_apps_template(layer: str | None) -> No
     )
 
 
-def test_preflight_asks_for_a_saga_by_its_stacks_outputs() -> None:
+def test_preflight_reads_a_sagas_own_outputs_of_its_stack() -> None:
     outputs = {
         "SagaStageConfig": PROD.stage_config,
         "SagaKycCredentialsArn": SECRET,
@@ -396,7 +396,7 @@ def test_a_stack_that_cannot_be_read_is_not_reported_missing() -> None:
     assert set(verdicts(**asked)) == {"stack", "names", "currencies", "secrets", "pages", "finance"}
 
 
-def test_without_an_identity_nothing_else_is_asked() -> None:
+def test_preflight_without_an_aws_identity_makes_no_further_call() -> None:
     class Silent(Aws):
         def client(self, service: str) -> Any:
             raise EndpointConnectionError(endpoint_url=f"https://{service}")
@@ -416,7 +416,7 @@ def test_without_the_stacks_configuration_the_currencies_are_unknown() -> None:
 @pytest.mark.parametrize(
     ("executions", "lacking"), [(10, {"concurrency"}), (99, {"concurrency"}), (100, set())]
 )
-def test_a_stage_that_reserves_nothing_needs_a_quota_too(executions: int, lacking: set[str]) -> None:
+def test_without_reserved_concurrency_a_stage_needs_quota_of_100(executions: int, lacking: set[str]) -> None:
     dev = STAGES["dev"]
     answers = {
         f"DescribeEventBus:{dev.stack_name}{end}": "ResourceNotFoundException" for end in ("", "-outcomes")
@@ -443,5 +443,5 @@ def test_a_stage_that_reserves_nothing_needs_a_quota_too(executions: int, lackin
         ),
     ],
 )
-def test_a_deployed_currency_stays_as_it_is(planned: dict[str, int], problems: list[str]) -> None:
+def test_a_deployed_currency_must_keep_its_exponent(planned: dict[str, int], problems: list[str]) -> None:
     assert list(changed({"EUR": 2, "JPY": 0, "CO2": 3}, planned)) == problems

@@ -17,7 +17,7 @@ def restored() -> dict[str, Any]:
     return changed(**RESTORED)
 
 
-def test_nothing_points_to_the_stacks_own_table() -> None:
+def test_a_restored_stage_never_refers_to_its_original_table() -> None:
     pointing = [one for one, found in restored().items() if f"${{{OWN}" in json.dumps(found) and one != OWN]
 
     assert pointing == []

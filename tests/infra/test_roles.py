@@ -74,7 +74,7 @@ def test_each_role_has_one_user_and_its_service_assumes_it(stage: str) -> None:
 
 
 @each_stage
-def test_no_resource_policy_admits_a_caller_beside_its_role(stage: str) -> None:
+def test_no_resource_policy_admits_callers_in_addition_to_roles(stage: str) -> None:
     for kind in ("SecretsManager::ResourcePolicy", "Events::EventBusPolicy"):
         assert properties(stage, kind) == {}
     assert {one["FunctionName"] for one in properties(stage, "Lambda::Permission").values()} == {
@@ -92,7 +92,7 @@ def test_no_resource_policy_admits_a_caller_beside_its_role(stage: str) -> None:
 
 @each_stage
 def test_only_the_starting_functions_know_the_machines_arns(stage: str) -> None:
-    """A step that starts an execution would be a second way to settle; a wrong machine would reverse."""
+    """A step that starts executions would be a second way to settle; the wrong machine would reverse."""
     for function in FUNCTIONS:
         known = {
             name: value for name, value in variables(stage, function).items() if name.endswith("_MACHINE")

@@ -1,4 +1,4 @@
-"""A saga in an app of one's own: `infra/saga.py`, with the profiles of `infra/config.py`."""
+"""A saga in another app: `infra/saga.py`, with the profiles of `infra/config.py`."""
 
 import json
 import re
@@ -28,7 +28,7 @@ PLACE = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
 FEW: tuple[Room, ...] = tuple(
     getattr(infra, name).ROOM for name in ("kyc", *there("doors", "doors"), "events")
 )
-"""A stack has at most 500 resources: two sagas with all rooms do not fit."""
+"""Few rooms: two sagas with all rooms exceed a stack's 500 resources."""
 
 
 def settings(stage: str = "eu", **more: Any) -> Settings:
@@ -129,7 +129,7 @@ def granted(role: str, found: dict[str, Any]) -> set[str]:
 
 
 @needs("doors")
-def test_a_service_is_granted_what_it_needs_and_no_table() -> None:
+def test_grants_for_services_and_persons_give_no_table_access() -> None:
     made = saga(rooms=(*FEW, orders.ROOM, reading.ROOM, people.ROOM))
     stack = Stack.of(made)
     service = iam.ServicePrincipal("lambda.amazonaws.com")
@@ -191,7 +191,7 @@ def test_using_a_room_that_was_left_out_is_an_error() -> None:
         ({"page_address": "oncall"}, "page_address: must be"),
     ],
 )
-def test_a_wrong_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> None:
+def test_a_wrong_saga_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> None:
     given = {"stage": "eu", "currencies": ("EUR",), "kyc_url": KYC} | wrong
 
     with pytest.raises(ValueError, match=f"^{told}") as refused:
@@ -199,12 +199,12 @@ def test_a_wrong_prop_is_named_in_one_line(wrong: dict[str, Any], told: str) -> 
     assert "\n" not in str(refused.value)
 
 
-def test_settings_of_another_kind_are_refused() -> None:
+def test_a_saga_refuses_settings_not_from_dev_or_prod() -> None:
     with pytest.raises(ValueError, match=r"^Payments/Eu: settings: must come from dev\(...\) or prod"):
         SettlementSaga(Stack(templates.app(), "Payments"), "Eu", settings={"stage": "eu"})  # type: ignore[arg-type]
 
 
-def test_the_profiles_differ_as_the_projects_own_stages() -> None:
+def test_prod_and_dev_profiles_have_different_defaults() -> None:
     reached = {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}
     ours = prod(stage="eu", currencies=("EUR",), kyc_url=KYC, **reached)
 
@@ -241,7 +241,7 @@ def test_the_embedded_settings_are_refused_in_an_account_of_aws() -> None:
 
 
 @pytest.mark.parametrize("given", ["yes", "1", "[]", '{"python": "p"}', {"python": "p"}])
-def test_another_embedded_context_is_refused_in_one_line(given: Any) -> None:
+def test_an_invalid_embedded_context_is_refused_in_one_line(given: Any) -> None:
     with pytest.raises(ValueError, match=r"^settlement-saga:embedded: only `settle local deploy` gives"):
         saga(context={EMBEDDED: given})
 
@@ -255,7 +255,7 @@ def test_a_saga_protects_its_stack_and_has_the_tested_flags() -> None:
 
 
 @pytest.mark.parametrize("name", ["my-saga", "1st", "A" * 25])
-def test_an_id_that_no_command_could_find_is_refused(name: str) -> None:
+def test_a_saga_id_that_commands_cannot_find_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"must be a stack's child, of up to 24 letters and digits$"):
         saga(name)
 

@@ -24,7 +24,7 @@ def schema(partition: str, sort: str) -> list[dict[str, str]]:
 
 
 @each_stage
-def test_the_keys_are_texts_and_the_index_carries_nothing_else(stage: str) -> None:
+def test_keys_are_strings_and_the_index_has_only_keys(stage: str) -> None:
     """Otherwise a status change would also rewrite the index."""
     table = only(stage, "DynamoDB::Table")
     (index,) = table["GlobalSecondaryIndexes"]
@@ -63,7 +63,7 @@ def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
 
 
-def test_a_configured_retention_expires_rows_by_the_entries_attribute() -> None:
+def test_with_a_retention_the_table_expires_rows_by_ttl_attribute() -> None:
     settings = replace(STAGES["prod"], retention_days=400)
     stack = SettlementStack(app(), settings=settings, rooms=[retention.ROOM])
     template = Template.from_stack(stack).to_json()["Resources"]

@@ -91,7 +91,7 @@ def test_teardown_empties_the_journal_until_the_stack_is_deleted(late_objects: i
     assert (aws.stack, aws.pages, aws.deletions) == (None, [], 1 + late_objects)
 
 
-def test_without_a_stack_there_is_nothing_to_do() -> None:
+def test_teardown_without_a_stack_does_nothing() -> None:
     aws = Aws()
     torn_down(aws)
 
@@ -161,7 +161,7 @@ def test_no_resource_of_a_personal_stage_survives_its_stack() -> None:
         *("KMS::Key", "SecretsManager::Secret"),
     ],
 )
-def test_where_money_is_real_data_and_keys_outlive_the_stack(stage: str, kind: str) -> None:
+def test_with_real_money_data_and_keys_outlive_the_stack(stage: str, kind: str) -> None:
     """Data without its key is as lost as deleted. An alert in a queue has reached no person yet."""
     found = resources(stage, kind)
 

@@ -155,7 +155,7 @@ WRITES: dict[str, list[Write]] = {
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],
 }
-"""Empty for a function that only reads."""
+"""Each function's writes; none for a function that only reads."""
 
 for _room in brought("infra", "writes"):
     for _function, _writes in _room.WRITES.items():

@@ -83,7 +83,7 @@ class Environment:
         self.client.after.pop("announce", lambda: None)()
 
     def start(self, barrier: threading.Barrier | None = None, key: str | None = None) -> Future[Any]:
-        """Ask about this key's payment, or a new one."""
+        """Ask about this key's payment, or about a new payment."""
 
         def ask() -> Any:
             if barrier:

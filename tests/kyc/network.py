@@ -14,7 +14,7 @@ HELD_SECONDS_MAX = 120
 """Bounds a lookup that a failed test never releases."""
 
 FUNCTION_SECONDS = 8
-"""When Lambda ends VerifyKyc."""
+"""Lambda's timeout of VerifyKyc."""
 
 
 class Resolver:

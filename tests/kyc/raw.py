@@ -65,7 +65,7 @@ class Raw:
 
 @contextmanager
 def raw(talk: Talk | bytes, context: ssl.SSLContext | None = None) -> Iterator[Raw]:
-    """Serve. Bytes answer each request and then close the connection."""
+    """Run a server. If `talk` is bytes, they answer each request and the connection closes."""
     server = Raw(talk if callable(talk) else says(talk), context)
     try:
         yield server

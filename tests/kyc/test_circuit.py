@@ -133,8 +133,8 @@ def test_answers_older_than_the_row_do_not_reset_the_count(shared: Shared) -> No
     assert shared.state == "OPEN"
 
 
-def test_an_environment_that_has_not_read_resets_no_count(shared: Shared) -> None:
-    """It may have got them before the others' failures."""
+def test_an_environment_resets_no_count_before_reading_the_row(shared: Shared) -> None:
+    """Its answers can be older than the others' failures."""
     failing, healthy = shared.environment(), shared.environment()
     healthy.ask(APPROVED)
     failing.ask(DOWN)
@@ -174,7 +174,7 @@ def test_successful_calls_write_nothing_and_rarely_read(shared: Shared) -> None:
     assert shared.row is None
 
 
-def test_counting_a_failure_costs_one_write_or_two_after_anothers(shared: Shared) -> None:
+def test_counting_a_failure_costs_at_most_two_writes(shared: Shared) -> None:
     environment, other = shared.environment(), shared.environment()
 
     environment.ask(DOWN)

@@ -1,4 +1,4 @@
-"""The provider's health closes an open circuit without payments, on probation."""
+"""A healthy provider closes an open circuit without payments, on probation."""
 
 import pytest
 from botocore.exceptions import EndpointConnectionError

@@ -25,7 +25,7 @@ class Processes:
         self._running = running
 
     def say(self, answer: str, count: int | None = None) -> list[str]:
-        """Let the first `count`, or all, ask at once; return how their calls end."""
+        """Let the first `count` processes, or all, ask concurrently; return each call's end."""
         asking = self._running[:count]
         for number, process in enumerate(asking):
             assert process.stdin

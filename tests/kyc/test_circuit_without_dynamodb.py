@@ -44,7 +44,7 @@ def test_an_answer_is_returned_although_counting_fails(
     assert shared.row is None or shared.row.keys() >= {"state", "version"}
 
 
-def test_an_opening_that_could_not_be_written_is_made_up(shared: Shared, outage: Exception) -> None:
+def test_an_opening_that_could_not_be_written_is_repeated_later(shared: Shared, outage: Exception) -> None:
     environment = shared.environment()
     for _ in range(THRESHOLDS.failures - 1):
         environment.ask(DOWN)

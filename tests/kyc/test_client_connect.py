@@ -16,7 +16,7 @@ NAMED = replace(PAYMENT, payer_name="Alice Muster", payee_name="Bob Muster")
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/v1/"])
-def test_a_question_to_the_provider_has_exactly_this_form(prefix: str) -> None:
+def test_a_question_contains_exactly_the_expected_headers_and_body(prefix: str) -> None:
     with raw(answer()) as server:
         client(server.url + prefix).ask(PAYMENT, "secret")
 

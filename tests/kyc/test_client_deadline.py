@@ -143,7 +143,7 @@ def test_an_endless_lookup_is_abandoned_and_later_questions_join_it(ask: Ask, re
 
 
 def asking_patiently(asking: Any) -> Any:
-    """Let a client wait for a slow machine."""
+    """Return a patient client that shares the lookups."""
     patient = client(NAMED)
     patient._exchanger._addresses = asking._exchanger._addresses
     return patient
@@ -202,7 +202,7 @@ def test_a_name_is_looked_up_again_after_a_failure(ask: Ask, resolver: Resolver)
         assert isinstance(ask(asking), Verdict)
 
 
-def test_a_host_that_is_no_name_is_an_outage(ask: Ask) -> None:
+def test_an_invalid_host_name_is_an_outage(ask: Ask) -> None:
     assert (
         str(ask(client(f"http://{'a' * 70}.test"))) == "kyc: the provider's name is not known: UnicodeError"
     )

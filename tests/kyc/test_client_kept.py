@@ -65,8 +65,8 @@ def test_a_connection_that_brought_no_verdict_is_not_used_again(ask: Ask, said: 
         assert server.connections == 2
 
 
-def test_an_answer_completed_as_its_time_ends_is_no_answer(ask: Ask) -> None:
-    """If the answer ends with the connection, the client's own close looks the same."""
+def test_an_answer_that_completes_as_the_time_ends_is_discarded(ask: Ask) -> None:
+    """An answer can end with the connection, and the client's own close looks like that."""
     asking_of: list[kyc_client.Client] = []
 
     def talk(connection: socket.socket) -> bool:

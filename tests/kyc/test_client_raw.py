@@ -93,7 +93,7 @@ BAD: dict[str, Talk | bytes] = {
 
 
 @pytest.mark.parametrize("said", GOOD.values(), ids=GOOD)
-def test_an_answer_may_come_in_any_framing_that_http_has(ask: Ask, said: bytes) -> None:
+def test_an_answer_in_any_http_framing_is_accepted(ask: Ask, said: bytes) -> None:
     with raw(said) as server:
         verdict = ask(client(server.url))
 

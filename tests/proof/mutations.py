@@ -124,7 +124,7 @@ def _listed(item: Item) -> Item:
 
 
 def _said(name: str, value: Any) -> Any:
-    """Return an attribute's meaning: no `limbo_cases` equals 0."""
+    """Return an attribute's meaning: a missing `limbo_cases` is 0."""
     return {"N": "0"} if value is None and name == "limbo_cases" else value
 
 
@@ -188,7 +188,7 @@ def _partitions(content: str) -> tuple[str, ...]:
 
 
 def _copies(rows: Rows, item: Item) -> Iterator[Item]:
-    """Yield the row under other legal keys, with the attributes that repeat the key changed alike."""
+    """Yield the row under other legal keys, and change the attributes that repeat the key."""
     pk, sk = item["pk"]["S"], item["sk"]["S"]
     kind, _, name = pk.partition("#")
     other_keys = [row[0].partition("#")[2] for row in rows if row[1] == "SETTLEMENT"] + [

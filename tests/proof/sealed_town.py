@@ -64,7 +64,7 @@ def entries(town: Town) -> list[Row]:
 
 
 def objects(town: Town, seed: int = 0, size: int = 5, more: Sequence[Any] = ()) -> dict[str, bytes]:
-    """Return the journal's objects: all sealed rows and `more` lines, shuffled, a few each.
+    """Return the journal's objects: all sealed rows and `more` lines, shuffled, `size` lines each.
 
     Some entries are filled in again, for lines that seemed lost.
     """

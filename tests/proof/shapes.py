@@ -42,7 +42,7 @@ def rejected(*names: str) -> Play:
 
 
 def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: str = "") -> Play:
-    """Get a reversal stuck, again per further decision; then reverse the rest."""
+    """Get a reversal stuck before each decision; `then` reverse the rest or get stuck again."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names, "order" if "fee" in names else "begin")
@@ -219,6 +219,6 @@ _NAMED = (
     *("held", "settled", "claimed", "refused", "refused unclaimed", "voided", "reversed on order"),
     *("settled, names erased", "cancelled before its hold"),
 )
-"""One settlement has names, the other its own deadline."""
+"""Shapes in which one settlement has names, the other its own deadline."""
 
 _LABELLED = ("settled", "settled, names erased", "refused", "voided")

@@ -74,7 +74,7 @@ def test_a_failed_second_look_leaves_the_table_unproven(
 
 
 def test_a_proof_that_is_cut_off_stops_reading_at_once(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a live exception must not delay the close: its traceback keeps reader and threads."""
+    """A kept exception must not delay the close: its traceback references reader and threads."""
     every_row, events, kept = pages.scan, list[str](), list[CutOff]()
     monkeypatch.setattr(watch, "STRIDE", 2)
 

@@ -52,7 +52,7 @@ def erased_and_changed(rows: Rows, key: Key) -> Iterator[tuple[Mutation, Rows]]:
 
 @pytest.mark.parametrize("row_keys", [None, ROW_KEYS], ids=["unsigned", "signed"])
 @pytest.mark.parametrize("shape", FINISHED)
-def test_the_names_of_a_finished_settlement_may_be_erased(shape: str, row_keys: RowKeys | None) -> None:
+def test_the_names_of_a_finished_settlement_can_be_erased(shape: str, row_keys: RowKeys | None) -> None:
     made, _ = erase(shape, row_keys=row_keys, names_erased_at=AT)
 
     findings = reconciled(made.rows(), row_keys)

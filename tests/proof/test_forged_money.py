@@ -125,7 +125,7 @@ def test_the_proof_names_the_row_of_forged_money(
 
 
 def test_the_forgerys_rows_are_well_formed_one_by_one(town: Town) -> None:
-    """Its claims reveal it, not its form: with all rows it would be a settlement."""
+    """Only missing rows reveal a forgery: a complete set would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":
             town.put(row)

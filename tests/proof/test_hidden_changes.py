@@ -77,7 +77,7 @@ def test_the_proof_names_an_invalid_time(shape: str, name: str, value: Any) -> N
     assert at_fault[0] in {one.partition(":")[0] for one in findings.faults + findings.unproven}
 
 
-def test_an_account_opened_in_the_future_hides_no_lifted_freeze() -> None:
+def test_a_future_opening_time_does_not_hide_a_lifted_freeze() -> None:
     frozen = Town(row_keys=ROW_KEYS)
     frozen.open("alice", 700)
     frozen.state("freeze", "freeze-of-alice-0001", "alice")

@@ -17,7 +17,7 @@ from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 PRICE = 999
-"""One price, so two accidents look alike."""
+"""Every move's price, so that different errors look the same."""
 
 HOT = [(5, 0.1), (50, 0.01)]
 """Moves per second, and seconds per read: remote, and within the region."""
@@ -43,7 +43,7 @@ class Traffic:
             self._town.tick(self._call_seconds)
 
     def move(self) -> None:
-        """Commit one move; in one of ten the clock is late."""
+        """Commit one move; every tenth has a late clock."""
         self.moves += 1
         at = self._town.now - (self._late if self.moves % 10 == 0 else timedelta())
         self._town.deposit(f"move-of-alice-{self.moves:06}", "alice", PRICE, at=timestamp(at))

@@ -114,5 +114,5 @@ def test_each_explanation_is_needed(number: int, part: tuple[str, str, str]) -> 
     assert not about or not all(is_found(*one) for one in rare_first), explanations()[number].reason
 
 
-def test_the_documentation_page_lists_what_cannot_be_known() -> None:
+def test_the_documentation_page_lists_every_undetectable_change() -> None:
     assert PAGE.read_text() == rendered(), "run `python -m tests.proof.unknowable`"

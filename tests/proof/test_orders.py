@@ -69,7 +69,7 @@ def test_an_order_missing_from_the_index_is_found(town: Town, place: Row) -> Non
     )
 
 
-def test_a_deposit_that_is_raised_with_its_balance_is_found(town: Town) -> None:
+def test_raising_a_deposit_and_its_balance_together_is_found(town: Town) -> None:
     alice = town.row(keys.account("alice"))
     town.put(alice | {"available": alice["available"] + 1})
     (key,) = (at for at in town.table.items if at[0] == "ENTRIES#alice" and at[1].endswith(":deposit"))
@@ -138,7 +138,7 @@ def test_an_order_that_contradicts_its_effect_is_found(town: Town, changes: Row)
     assert reconciled(town.table.items).faults
 
 
-def test_an_order_that_did_nothing_is_found(town: Town) -> None:
+def test_an_order_without_any_effect_is_found(town: Town) -> None:
     town.put(order("deposit-of-alice-001", "deposit", "alice", timestamp(NOW), "EUR", 5))
 
     assert reconciled(town.table.items).faults == [
@@ -146,7 +146,7 @@ def test_an_order_that_did_nothing_is_found(town: Town) -> None:
     ]
 
 
-def test_a_deposit_made_during_the_scan_is_no_fault(town: Town) -> None:
+def test_a_deposit_made_during_the_scan_is_not_a_fault(town: Town) -> None:
     """The scan reads one of three rows before the deposit, the others after it."""
     for number, first in enumerate(("ACCOUNT", "ORDER", "ENTRIES"), 1):
         before = {key: item for key, item in town.table.items.items() if key[0].startswith(first)}

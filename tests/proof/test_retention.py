@@ -63,7 +63,7 @@ def is_known_by_the_journal_alone(one: Mutation) -> bool:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_table_with_expired_entries_is_proven_and_as_sealed(shape: str) -> None:
+def test_a_table_with_expired_entries_agrees_with_the_sealed_journal(shape: str) -> None:
     rows = aged(shape)
     gone = len(rows_of(shape)) - len(rows)
 
@@ -254,7 +254,7 @@ def test_the_journal_finds_an_old_voided_payment_forged_as_paid() -> None:
 
 @pytest.mark.parametrize("shape", sorted(UNREVERSED))
 @pytest.mark.parametrize("entry", [0, 1])
-def test_an_entry_expiring_during_the_read_is_no_fault(
+def test_an_entry_expiring_during_the_read_is_not_a_fault(
     shape: str, entry: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the scan reads it; the payer's moved balance triggers a second look."""

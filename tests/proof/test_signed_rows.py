@@ -120,7 +120,7 @@ def test_a_signature_is_valid_for_one_row_only() -> None:
         assert not ROW_KEYS.is_proven(signed | change)
 
 
-def test_the_last_key_signs_and_each_earlier_one_still_proves() -> None:
+def test_the_last_key_signs_and_each_earlier_key_still_proves() -> None:
     later = RowKeys.from_text("1:the-key-of-the-tests 2:another")
 
     assert later.is_proven(ROW_KEYS.signed(ROW))
@@ -168,7 +168,7 @@ def test_a_signature_covers_the_callers_reference_and_metadata(words: Row, other
 
 
 def test_a_signature_made_by_an_earlier_release_is_still_valid() -> None:
-    """It omits the words; the request's hash proves them until names are erased."""
+    """The signature omits reference and metadata; the request's hash proves them until names are erased."""
     earlier = CLAIMED | WORDS | {SIGNATURE: ROW_KEYS._signature("1", lines.canonical(CLAIMED))}
 
     assert ROW_KEYS.is_proven(earlier)

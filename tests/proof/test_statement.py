@@ -1,4 +1,4 @@
-"""A growing statement: additions behind the tail show, those in it do not matter."""
+"""A growing statement: additions behind the tail are noticed, additions within it are harmless."""
 
 from datetime import timedelta
 

@@ -225,7 +225,7 @@ class Payment:
         self.store.commit(compensation.reverse_on_order(self.settlement, order, self.tick(), CONFIG))
 
     def part(self, amount: int, layout: int) -> None:
-        """Reverse a part of the released amount, in a layout of the row."""
+        """Reverse `amount` of the released amount, in this row layout."""
         state = self.state()
         order = PartialReversal(
             reason=f"{self.settlement.payer} sent one back", by="olga", part=state.next_part, amount=amount

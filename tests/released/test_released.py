@@ -38,7 +38,7 @@ WAYS: list[Way] = [
     *(ways.stuck("fee"), ways.stuck("hold"), ways.stuck_before_the_hold),
     *(ways.decided("release", decision) for decision in (RETRY, WRITE_OFF, COMPLETE)),
 ]
-"""Ways, none a prefix of another, except for a part reversed before its row's migration."""
+"""Ways of a payment; none is a prefix of another, except a part reversed before its row's migration."""
 
 HERE = Path(__file__).parent
 DEFINITION = "compensation.asl.json"
@@ -112,7 +112,7 @@ def test_a_payment_begun_under_a_release_ends_as_recorded(
     ("way", "layout"), [(ways.reversed_in_part, None), (ways.reversed_in_part_and_migrated, 2)]
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_released_row_layout_can_be_reversed_in_further_parts(
+def test_a_row_of_a_release_can_be_reversed_in_part(
     desk: Desk, release: str, way: Way, layout: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *_, end = whole(json.loads((HERE / release / f"{way.__name__}.json").read_text()))

@@ -1,4 +1,4 @@
-"""What callers and stacks of a release rely on stays."""
+"""The interface of a release stays compatible for its callers and stacks."""
 
 import json
 import os
@@ -21,7 +21,7 @@ RELEASES = sorted({path.parent.name for path in HERE.glob(f"*/{FILE}")} | ({RECO
 
 
 def resources() -> dict[str, str]:
-    """Another logical id replaces a resource, with its data."""
+    """Return types by logical id: another id would replace a resource and its data."""
     found = templates.template("prod")["Resources"]
     return {logical_id: one["Type"] for logical_id, one in found.items() if "Version" not in one["Type"]}
 

@@ -101,7 +101,7 @@ class Book:
             self._finish(settlement, self._now())
 
     def reject(self, key: str, by: str = "verify") -> None:
-        """Record a rejection, which commits no step: the provider's, or by `review` its webhook's."""
+        """Record a rejection by the provider, or by its webhook (`review`); it commits no step."""
         at = self.record(key, by, decision="REJECTED")
         row = self.row(f"SETTLEMENT#{key}")
         row |= {"verdict": "REJECTED"} | ({"in_flight_since": at} if by == "review" else {})
@@ -113,7 +113,7 @@ class Book:
         row["sequence"] += 1
 
     def compensate(self, key: str, *, last: str = "hold", written_off: str = "") -> None:
-        """Reverse a settlement as far as `last`, with the step `written_off` covered by a person."""
+        """Reverse a settlement as far as `last`; the losses cover the step `written_off`."""
         row = self.row(f"SETTLEMENT#{key}")
         self._begin(row)
         for step in REVERSIBLE[: REVERSIBLE.index(last) + 1]:
@@ -249,7 +249,7 @@ class Book:
         return at
 
     def _begin(self, row: Row) -> None:
-        """Begin a reversal unless begun: of a settled payment by a person's order, else by a failure."""
+        """Begin a reversal unless begun: ordered by a person if settled, else caused by a failure."""
         if "reversed_for" not in row:
             step = next((step for step in STEPS if f"{step}_at" not in row), "reverse")
             failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}

@@ -38,7 +38,7 @@ WAIT = "import time; print(flush=True); time.sleep(600)"
 
 
 def raising(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
-    """A function that fails for each input."""
+    """A function that always raises this failure."""
 
     def fail(*_: object, **__: object) -> None:
         raise failure
@@ -55,13 +55,13 @@ def failing(code: Exit, match: str) -> Iterator[None]:
 
 @pytest.fixture
 def ledger(engine: str, ledger: Ledger) -> Ledger:
-    """With the reads of a proof, if it is in memory."""
+    """The ledger; in memory, with the reads that a proof needs."""
     return over(Readable(ledger.client), ledger.table_name) if engine == "memory" else ledger
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A separate folder for the embedded AWS's record, with none running."""
+    """A separate folder for the embedded AWS's record; no embedded AWS is running."""
     monkeypatch.setattr(state, "HOME", tmp_path)
     monkeypatch.setattr(state, "STATE", tmp_path / "local.json")
     monkeypatch.setattr(state, "SCRATCH", tmp_path / "embedded")
@@ -125,7 +125,7 @@ def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 @pytest.fixture
 def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A stack with three accounts, immediate machines and a clock that advances at each look."""
+    """A stack with three accounts, immediate machines and a clock that advances when read."""
     seconds = count()
     ledger = signing(ledger)
     monkeypatch.setattr(_dependencies, "store", ledger.store)

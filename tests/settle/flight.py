@@ -40,7 +40,7 @@ def finished(desk: Desk, number: int = 1, *, status: str = "SETTLED", **extra: A
 
 
 def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
-    """Put a settlement in LIMBO since then: Bob has spent the received 47.72 EUR."""
+    """Put a settlement in LIMBO since NOW plus `since` seconds: Bob has spent 47.72 EUR."""
     return claimed(
         *(desk, number),
         **{

@@ -8,7 +8,7 @@ from settlement.core.ledger import keys
 from settlement.core.ledger.keys import Row
 
 PLACE = ("pk", "sk", "gsi1pk", "gsi1sk")
-"""Without key and place in the index, no reader would meet the row."""
+"""Key and index attributes; without them no reader would find the row."""
 
 OPTIONAL = frozenset(
     {

@@ -113,7 +113,7 @@ def test_the_demo_prints_a_line_for_each_outage_payment(
 
 @pytest.fixture
 def walked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
-    """One request, and walks with results set by the test."""
+    """A demo of one request; the test sets the results of its walks."""
     walked: dict[str, dict[str, Any]] = {"limbo": {"conserved": True}, "outage": {"conserved": True}}
     monkeypatch.setattr(embedded_aws, "up", lambda report: Running(1, 1, 2))
     monkeypatch.setattr(tour, "embedded", lambda running: desk.stack)

@@ -190,7 +190,7 @@ def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts,
 
 
 def test_stopping_a_killed_commands_cdk_also_stops_its_synthesis(starts: Starts, home: Path) -> None:
-    """It works in the app's folder, and would write into the next deployment's output."""
+    """The synthesis works in the app's folder, and would write into the next deployment's output."""
     synthesise = "import subprocess; subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)"
     options = ("deploy", "-o", str(state.SCRATCH / "cdk.out"))
     cdk = starts("/node_modules/.bin/cdk", home, *options, code=f"{synthesise}; {WAIT}")
@@ -203,7 +203,9 @@ def test_stopping_a_killed_commands_cdk_also_stops_its_synthesis(starts: Starts,
 
 
 @pytest.mark.parametrize("program", ["an-editor", "ministack", "postgres"])
-def test_a_process_that_reads_our_files_elsewhere_is_left(starts: Starts, home: Path, program: str) -> None:
+def test_down_leaves_a_process_elsewhere_that_reads_our_files(
+    starts: Starts, home: Path, program: str
+) -> None:
     reader = starts(program, home, str(state.SCRATCH / "postgres"))
 
     assert embedded_aws.down() is False

@@ -140,7 +140,7 @@ def test_in_limbo_a_waiting_execution_unknown_to_aws_may_run(desk: Desk, owner: 
 
 @pytest.mark.parametrize("case", [0, 2])
 def test_in_limbo_an_execution_waiting_for_another_case_is_hidden(desk: Desk, case: int) -> None:
-    """The row outlives its case."""
+    """The waiting row outlives its case."""
     stuck(desk, owner="the-owner")
     waits(desk, case)
     desk.machines.add(arn("the-owner", COMPENSATION), "TIMED_OUT")

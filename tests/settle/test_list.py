@@ -153,7 +153,7 @@ REVIEW: dict[str, Any] = {
     "deadline_at": at(86_340),
     "due": 86_340,
 }
-"""In review, recovery counts from the review's end."""
+"""A settlement in review: recovery counts from the review's end."""
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def kill(*_: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def a_kill_ends_the_test_alone() -> Iterator[None]:
-    """As in a shell, no handler is set; without `up`'s handler, the test process would end."""
+    """As in a shell, no handler is set: only `up`'s handler keeps the test process alive."""
     earlier = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     assert signal.signal(signal.SIGTERM, earlier) is signal.SIG_DFL
@@ -143,7 +143,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("seen", [CommandFailed, KeyboardInterrupt])
-def test_a_deployment_that_ends_leaves_no_cdk_process(
+def test_an_aborted_deployment_leaves_no_cdk_process(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch, seen: type[BaseException]
 ) -> None:
     state.SCRATCH.mkdir()

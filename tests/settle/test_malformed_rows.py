@@ -201,7 +201,7 @@ def test_a_malformed_row_does_not_end_a_recovery_run(town: Desk) -> None:
 
 
 @pytest.mark.parametrize("key", [SETTLED, STUCK])
-def test_a_malformed_event_is_set_aside_and_the_next_sent(town: Desk, key: str) -> None:
+def test_a_malformed_event_is_put_aside_and_the_next_sent(town: Desk, key: str) -> None:
     planted = {name: row for name, row in plant(town, key).items() if is_broken(row)}
     good = to_wire(town.row(key))
     before = {**good, "status": {"S": "COMPENSATING"}}

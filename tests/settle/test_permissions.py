@@ -21,7 +21,7 @@ ROUTES = {
 
 
 class Iam:
-    """IAM with a policy for each kind, in its default version."""
+    """IAM with a policy for each kind of person, in its default version."""
 
     def get_policy(self, PolicyArn: str) -> dict[str, Any]:  # noqa: N803
         return {"Policy": {"Arn": PolicyArn, "DefaultVersionId": "v2"}}

@@ -92,7 +92,7 @@ def test_the_command_printed_by_a_dry_run_parses_again(account: str, error: str)
 
 
 @pytest.mark.parametrize("key", ["-Xk2_fP0qR9sT1uV3wY5z", "-5.00".replace(".", "0") * 4, "-" + "e" * 20])
-def test_a_key_with_a_leading_hyphen_is_no_option(command: Command, key: str) -> None:
+def test_a_key_with_a_leading_hyphen_is_not_an_option(command: Command, key: str) -> None:
     for words in (("status", key), ("status", "--", key), ("limbo", "show", key)):
         code, _, err = command(*words)
 
@@ -124,7 +124,7 @@ def test_an_unknown_option_is_still_named(settle: Command) -> None:
 
 
 def test_a_pasted_decision_works_once_its_placeholder_is_replaced(desk: Desk, command: Command) -> None:
-    """Also on a key with a leading hyphen."""
+    """The key has a leading hyphen."""
     key = "-Xk2_fP0qR9sT1uV3wY5z"
     desk.stuck(key=key)
     _, out, _ = command("limbo", "show", key)
@@ -137,7 +137,7 @@ def test_a_pasted_decision_works_once_its_placeholder_is_replaced(desk: Desk, co
 
 
 def test_one_function_composes_every_printed_command() -> None:
-    """Any other one would forget the quotes, or the hyphens."""
+    """Another function might forget the quotes, or the two hyphens."""
     groups = {name for name, one in CLICK.commands.items() if hasattr(one, "commands")}
     verbs = "|".join([*(CLICK.commands.keys() - groups), *(f"{name} [a-z]+" for name in groups)])
     by_hand = re.compile(rf"settle (?:{verbs}) (?:--[a-z]+ )?\{{")

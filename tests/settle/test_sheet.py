@@ -61,13 +61,13 @@ def test_an_empty_csv_list_has_only_its_header(desk: Desk, command: Command) -> 
 
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff20SUM(A1)"])
-def test_a_spreadsheet_text_is_no_formula_and_amounts_stay_numbers(value: str) -> None:
+def test_spreadsheet_text_is_not_a_formula_and_amounts_stay_numbers(value: str) -> None:
     assert lines(sheet.text([{"a": value}], ("a",), guarded=True)) == [{"a": f"'{value}"}]
     assert lines(sheet.text([{"a": value}], ("a",), ("a",), guarded=True)) == [{"a": value}]
 
 
 @pytest.mark.parametrize("words", [("limbo", "list"), ("list", "--limbo"), ("list", "--since", "90d")])
-def test_an_id_is_changed_only_in_a_spreadsheet(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
+def test_an_id_is_escaped_only_in_a_spreadsheet(desk: Desk, command: Command, words: tuple[str, ...]) -> None:
     desk.stuck(key=HYPHEN)
 
     (program,), (sheet,) = (

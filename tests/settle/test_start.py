@@ -253,7 +253,7 @@ def test_waiting_for_a_standard_execution_ends_in_limbo(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "lost", ["start_sync_execution start_execution", "start_sync_execution describe_execution"]
 )
-def test_a_lost_answer_leaves_a_key_to_ask_for(
+def test_a_lost_answer_reports_the_key_and_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch, machine: Machine, lost: str
 ) -> None:
     """The request may have been taken: the person must learn its key and the doubt."""
@@ -335,7 +335,7 @@ def test_invalid_references_or_metadata_send_nothing(
     assert (code, err, queue.sent) == (Exit.USAGE, f"settle: {said}\n", [])
 
 
-def test_a_request_that_may_not_be_queued_must_be_repeated(queue: Queue, settle: Command) -> None:
+def test_a_request_that_is_possibly_not_queued_must_be_repeated(queue: Queue, settle: Command) -> None:
     queue.failing = ReadTimeoutError(endpoint_url="https://sqs.invalid")
 
     code, _, said = settle("start", str(queue.file), "--queue")

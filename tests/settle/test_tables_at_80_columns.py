@@ -75,7 +75,7 @@ def test_every_value_of_a_table_is_printed_uncut(command: Command, arguments: tu
     assert [value for value in sorted(values) if not any(value in line for line in lines)] == []
 
 
-def test_the_live_view_has_the_longest_keys_whole(desk: Desk) -> None:
+def test_the_live_view_shows_the_longest_keys_uncut(desk: Desk) -> None:
     sent = io.StringIO()
 
     Console(file=sent, force_terminal=True, width=80).print(

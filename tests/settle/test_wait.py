@@ -14,7 +14,7 @@ KEY = key_of(1)
 
 
 class Clock:
-    """A clock moved only by pauses; `then` happens in the third one."""
+    """A clock moved only by pauses; the third one calls `then`."""
 
     def __init__(self) -> None:
         self.seconds, self.pauses = 0.0, 0

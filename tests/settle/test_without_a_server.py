@@ -35,7 +35,7 @@ def in_duckdb(*statements: str) -> list[list[Any]]:
     return lines
 
 
-def test_the_page_queries_give_the_rows_trial_balance(
+def test_the_documented_queries_return_the_rows_trial_balance(
     journal: MemoryS3, settle: Command, town: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -49,7 +49,7 @@ class Visitor:
         return answer.text
 
     def send(self, path: str, headers: dict[str, str] | None = None, /, **fields: str) -> httpx.Response:
-        """Send a form of this session, like its page."""
+        """Send a form with the session's CSRF token, like its page."""
         fields = {"csrf": self.session.csrf} | fields
         return self.client.post(path, data=fields, headers={"origin": ORIGIN} | (headers or {}))
 

@@ -1,4 +1,4 @@
-"""All ways of a payment, made by the machines on a desk, each with its rows."""
+"""All ways that a payment can take, run by a desk's machines, with their rows."""
 
 import json
 from collections.abc import Callable
@@ -145,7 +145,7 @@ def stuck_before_the_hold(desk: Desk) -> None:
 
 
 def decided(step: str, *decisions: Decision) -> Way:
-    """Return the way out of LIMBO by these decisions; a last retry has the cause removed."""
+    """Return the way out of LIMBO by these decisions; before a last retry, the cause is removed."""
 
     def way(desk: Desk) -> None:
         stuck(step)(desk)

@@ -36,7 +36,7 @@ class Simulator:
             return pool.request(method, f"{self.url}{path}", redirect=False, **options)
 
     def verify(self, key: str = KEY, *, api_key: str = "any", **payment: str) -> urllib3.BaseHTTPResponse:
-        """Ask about a payment by the contract, by default Alice's 48.20 EUR to Bob."""
+        """Send the contract's request about a payment, by default Alice's 48.20 EUR to Bob."""
         headers = {"Idempotency-Key": f"{key}:verify", "Authorization": f"Bearer {api_key}"}
         return self.request("POST", "/verifications", json=PAYMENT | payment, headers=headers)
 

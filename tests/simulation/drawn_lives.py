@@ -1,4 +1,4 @@
-"""Lives by lives, each drawn from its seed: the command of a simulation's package."""
+"""The command of a simulation package: runs lives drawn from seeds."""
 
 import argparse
 import time
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 _SHOWN_SECONDS = 10
 _TOGETHER = 20
-"""Lives that a process takes at once."""
+"""Lives per chunk of a worker process."""
 
 _FAILED_MAX = 20
 
@@ -48,7 +48,7 @@ def lived(life: _Life) -> _Life:
 def main(package: str, outcome: Callable[[int], Outcome], told: Callable[[int], str]) -> int:
     """Return 0 if every life kept each rule, else 1; seeds that broke one are printed.
 
-    `outcome` and `told` live a seed's life; the latter returns its history.
+    `outcome` and `told` run a seed's life; `told` returns its history.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {package}", description="Live random lives.")
     parser.add_argument("--lives", type=int, default=1_000)

@@ -48,7 +48,7 @@ MATRIX = [
     for fault in Fault
     if STATES[state] in STEPS[:steps] or state == "VoidHold"
 ]
-"""Only due reversals are tried."""
+"""Each fault at each due reversal."""
 
 UNHEARD = [(steps, state, fault) for steps, state, fault in MATRIX if fault.commits]
 """Cases where a reversal commits without an answer. The last one still finishes the settlement."""

@@ -105,7 +105,7 @@ def test_a_reversal_returns_everything_although_the_fee_settings_changed(
 
 
 @pytest.mark.parametrize(("decided", "status"), [("write-off", "COMPENSATED"), ("complete", "SETTLED")])
-def test_a_case_of_limbo_is_decided(
+def test_a_case_of_limbo_is_decided_after_the_fee_change(
     world: World, decided: str, status: str, deploy_between_states: list[StageConfig]
 ) -> None:
     world.open_both()

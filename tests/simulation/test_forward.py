@@ -32,7 +32,7 @@ STALLING = [
     for fault in Fault
     if state != "HoldFunds" and not (state == "VerifyKyc" and fault.value[0] in CUT_OFF)
 ]
-"""VerifyKyc without time or memory is reversed instead: `test_verify_answers.py`."""
+"""Faults that stall a settlement. VerifyKyc without time or memory reverses: `test_verify_answers.py`."""
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -81,7 +81,7 @@ def test_a_permanent_fault_leaves_a_settlement_that_can_be_refunded(
 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
-def test_a_hold_without_an_answer_is_fenced_committed_or_not(
+def test_a_hold_without_answer_is_fenced_whether_committed_or_not(
     world: World, machine: str, fault: Fault
 ) -> None:
     world.open_both()

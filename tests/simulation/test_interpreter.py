@@ -47,7 +47,7 @@ def retry(*names: str, attempts: int = 2) -> dict[str, Any]:
         ({"ResultPath": "$.result", "OutputPath": "$.result.Payload"}, "done"),
     ],
 )
-def test_the_result_is_placed_where_result_path_says(places: dict[str, Any], output: Any) -> None:
+def test_a_result_is_put_at_its_result_path(places: dict[str, Any], output: Any) -> None:
     execution, calls = run(TASK | places, "done")
 
     assert (execution.status, execution.data) == ("SUCCEEDED", output)

@@ -25,7 +25,7 @@ BY_THE_BANK |= {"booking.propose", "booking.approve"}
 """Writes beside settlements: tests/simulation/bank and tests/handlers/bank try them without conditions."""
 
 BY_CHECKS = {"waits.end", "waits.keep"}
-"""The stories have no checks. tests/unit/test_transitions.py tries it without each condition."""
+"""Writes of checks, which no story has: tests/unit/test_transitions.py removes their conditions."""
 
 BY_PAYOUTS = {
     f"writes.{one}" for one in ("reserve", "_use", "_count_day", "_debit", "_credit", "_entry", "_change")
@@ -36,7 +36,7 @@ BY_PAYOUTS |= {f"lines.{one}" for one in ("listed", "booked", "refused")}
 """A payout has lives and planted bugs of its own: tests/simulation/payouts."""
 
 BY_PAYRUNS = {f"writes.{one}" for one in ("propose", "approve", "refused", "taken", "_ordered", "_update")}
-"""So has a pay run: tests/simulation/payruns."""
+"""Writes of pay runs, which have their own lives: tests/simulation/payruns."""
 
 
 @pytest.fixture(scope="module")

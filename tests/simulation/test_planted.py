@@ -9,7 +9,7 @@ from tests.world.rooms import OPTIONAL, is_there
 
 FOUND = planted.recorded()
 SEEDS_MAX = 500
-"""A search of a few minutes."""
+"""Maximum seeds of a search, which takes a few minutes."""
 
 
 def test_the_code_has_the_text_that_each_planted_bug_replaces() -> None:
@@ -44,5 +44,5 @@ def test_the_recorded_seed_finds_the_planted_bug(bug: dict[str, Any]) -> None:
 
 @cache
 def is_lawful(seed: int, *, core: bool) -> bool:
-    """Many bugs share a seed."""
+    """Return whether a seed breaks no rule without a bug."""
     return run([seed], core=core).failed == {}

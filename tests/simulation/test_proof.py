@@ -86,9 +86,9 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_next_proofs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
-    """A deleted hold and its void may cancel out.
+    """A deleted hold and its void can cancel out.
 
-    A run between the two names the settlement, and the next one the account too.
+    A proof between them names the settlement, the next proof also the account.
     """
     world = begun(stage, seed)
 

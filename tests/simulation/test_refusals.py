@@ -209,7 +209,7 @@ def test_a_hold_that_commits_after_its_refusal_is_not_rejected(world: World, mac
 
 
 @pytest.mark.parametrize("machine", BOTH)
-def test_a_refused_hold_does_not_reject_anothers_new_claim(world: World, machine: str) -> None:
+def test_a_refused_hold_does_not_reject_another_executions_new_claim(world: World, machine: str) -> None:
     poor(world)
     other = WIRE | {"amount": "1.00", "fee": "0.00"}
     world.before["RejectSettlement"] = lambda: world.start(STANDARD, "another", other).run()

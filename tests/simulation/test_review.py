@@ -82,7 +82,7 @@ def test_an_expired_review_refunds_the_payer(world: World, machine: str) -> None
 
 
 @each_decision
-def test_a_repeated_event_has_one_effect_and_another_event_none(world: World, decision: str) -> None:
+def test_only_the_first_decision_of_a_review_has_an_effect(world: World, decision: str) -> None:
     world.in_review()
 
     statuses = [world.webhook(decision) for _ in range(2)]
@@ -102,7 +102,7 @@ def test_a_repeated_event_has_one_effect_and_another_event_none(world: World, de
 @each_decision
 @each_machine
 @pytest.mark.parametrize("place", PLACES)
-def test_a_webhook_counts_once_money_is_held_not_earlier(
+def test_a_webhook_is_accepted_only_after_the_hold(
     world: World, place: str, machine: str, decision: str
 ) -> None:
     world.open_both()
@@ -123,7 +123,7 @@ def test_a_webhook_counts_once_money_is_held_not_earlier(
 @each_decision
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED, IN_REVIEW], ids=lambda answer: answer.decision.value)
 @each_machine
-def test_a_webhook_before_the_answer_to_our_request_counts(
+def test_a_webhook_before_the_providers_answer_takes_effect(
     world: World, machine: str, answer: object, decision: str
 ) -> None:
     world.open_both()

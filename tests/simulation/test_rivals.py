@@ -1,4 +1,4 @@
-"""Ways to settle that need only DynamoDB end each life as the page about the rivals says."""
+"""Rival designs on DynamoDB alone end each life as their page says."""
 
 import re
 import uuid
@@ -15,7 +15,7 @@ LOST_HOLD = {(Step.HOLD, 1): Kind.LOST}
 
 
 def shown() -> list[tuple[str, Verdict, int]]:
-    """Return each figure of a fault in the page's table: its way, its verdict, and its seed."""
+    """Return (design, verdict, seed) of each fault in the page's table."""
     found = re.findall(r"^\| (.+?) \|" + r" (\d+.*?) \|" * len(Verdict), page.PAGE.read_text(), re.MULTILINE)
     rows = {title: cells for title, *cells in found}
     return [
@@ -27,13 +27,13 @@ def shown() -> list[tuple[str, Verdict, int]]:
 
 
 def verdict(name: str, life: Life, server_url: str) -> Verdict:
-    """Play one life of a way in a table of its own."""
+    """Play one life of a design in its own table; return its verdict."""
     end, _ = ways.player(WAYS[name], server_url, f"{name}-{uuid.uuid4().hex}")(life)
     return judge(end)
 
 
 @pytest.mark.parametrize(("name", "expected", "seed"), shown())
-def test_each_seed_of_the_page_shows_its_fault(
+def test_each_seed_in_the_rivals_page_reproduces_its_fault(
     name: str, expected: Verdict, seed: int, server_url: str
 ) -> None:
     assert verdict(name, draw(seed), server_url) is expected

@@ -33,7 +33,7 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.stream import record
 
 SEEDS = (*range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY), 169)
-"""Only the journal protects some evidence of the last one."""
+"""Seeds with a journal; in the last, only it protects some evidence."""
 
 Table = dict[tuple[str, str], Row]
 Forged = tuple[Table, set[tuple[str, str]]]

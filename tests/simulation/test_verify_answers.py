@@ -79,7 +79,7 @@ def test_each_answer_of_the_provider_leads_to_its_outcome(world: World, answer: 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_one_lost_call_does_not_change_the_answers_end(
+def test_a_fault_in_one_verify_call_changes_no_outcome(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()

@@ -8,7 +8,7 @@ from tests.simulation.worst_day import LIMITS, played
 
 RATE = 20
 FEW = {"VerifyKyc": 16}
-"""A fifth of the need while the provider hangs."""
+"""Too little concurrency: a fifth of the need while the provider hangs."""
 
 
 def good(day: Played, hours: str) -> set[str]:

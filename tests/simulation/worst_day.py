@@ -36,7 +36,7 @@ ANSWER_MS, LATENCY_MS_MAX, OVER_MS_MAX = 100, 20, 120_000
 """Times: the provider's answer, a service's maximum one-way latency, and the last payments."""
 
 LIMITS_OF_CIRCUIT = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
-"""A stage's defaults."""
+"""A stage's default circuit limits."""
 
 LIMITS: Mapping[str, int] = STAGES["prod"].concurrency.by_function
 
@@ -61,7 +61,7 @@ class Calm(Script):
 
 
 class Reusing(Random):
-    """Lambda prefers idle environments."""
+    """Randomness that always reuses an idle environment, as Lambda does."""
 
     def random(self) -> float:
         return 0.0
@@ -94,7 +94,7 @@ class Provider(People):
         self._known: set[tuple[int, str]] = set()
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict:
-        """Answer a question.
+        """Return the verdict on a payment.
 
         An environment's first try takes half the client's timeout longer, for a slow lookup.
         """
@@ -136,7 +136,7 @@ class WorstDay(World):
 
     @property
     def hours(self) -> Hours:
-        """The current hours; after the day, its last ones."""
+        """Return the current hours; after the day, its last hours."""
         begun = [hours for hours in DAY if self.began_at[hours.name] * 1000 <= self.hub.now]
         return begun[-1]
 

@@ -15,7 +15,7 @@ from tests.world.contracts import checked_outcome
 ARN = "arn:aws:states:eu-west-1:123456789012"
 RUN_SECONDS_MAX = 300
 AT_ONCE = 4
-"""With more, LocalEmu's executions block each other until a task's ten seconds pass."""
+"""Concurrent executions: more would block each other on LocalEmu until a task's ten seconds pass."""
 
 
 @dataclass(frozen=True)

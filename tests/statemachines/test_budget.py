@@ -21,7 +21,7 @@ from tests.statemachines.definitions import DEFINITIONS, INVOCATIONS, START, WAI
 
 EXPRESS_SECONDS_MAX = 300
 MARGIN_SECONDS = 60
-"""For transitions, and the caller's own timeout."""
+"""Reserve for transitions and the caller's own timeout."""
 
 START_SECONDS_MAX = 1
 """Limit of a start, which AWS answers or throttles at once. The state itself has no timeout."""
@@ -127,7 +127,7 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
 
 @each_stage
 def test_each_function_times_out_before_its_task(stage: str) -> None:
-    """It would commit with no task waiting.
+    """A later function would commit with no task waiting.
 
     On the embedded AWS a person's wait begins after its function's end.
     """

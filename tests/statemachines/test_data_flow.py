@@ -150,7 +150,7 @@ def test_a_reports_input_distinguishes_refused_claims_from_started_compensations
 
 
 def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
-    """It comes from the execution's input; a second copy in the state would exceed the size limit."""
+    """The request comes from the execution's input; a second copy would exceed the size limit."""
     claimed = [
         (name, way)
         for name, way in entrances("settlement", "ReportOutcome")
@@ -167,7 +167,7 @@ def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
 
 
 def test_a_return_to_the_first_state_differs_from_a_start() -> None:
-    """It has a `case`. An error next to it did not stop the settlement."""
+    """A return has a `case`. An error next to it did not stop the settlement."""
     definition = DEFINITIONS["compensation"]
     sure = entering(definition)
 
@@ -185,7 +185,7 @@ def test_only_one_reversal_can_be_stuck_at_a_time() -> None:
 
 @each_task
 def test_a_task_keeps_its_input(machine: str, name: str) -> None:
-    """Results are dropped or kept beside it; four functions' answers become the state."""
+    """Results are dropped or kept next to the input; four functions' answers become the state."""
     state = task(machine, name)
     shapes = ("InputPath", "ResultSelector", "ResultPath", "OutputPath")
     found = {shape: state[shape] for shape in shapes if shape in state}

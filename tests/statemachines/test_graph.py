@@ -162,7 +162,7 @@ def test_no_state_uses_jsonata(machine: str) -> None:
 def test_each_failure_state_has_its_own_name(
     machine: str,
 ) -> None:
-    """Each failure has its own name. A failed compensation must not be reported as a success."""
+    """A failed compensation must not be reported as a success."""
     kinds = {state["Type"] for state in states(machine).values()}
     ends = {name: state for name, state in states(machine).items() if is_terminal(state)}
     fails = {

@@ -17,7 +17,7 @@ from tests.unit.every_row import rows_met_by
 from tests.unit.vectors import SETTLEMENT
 
 CONFLICT = "IdempotencyConflict"
-"""The row is another request's, so this execution neither rejects nor reverses it."""
+"""The error for another request's row, which this execution neither rejects nor reverses."""
 
 ALREADY_STARTED = {"StepFunctions.ExecutionAlreadyExistsException", "ExecutionAlreadyExists"}
 """A repeated start's error on AWS, and on the embedded AWS."""
@@ -140,7 +140,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
     """Return the errors that a state must catch by name.
 
     A refused request replaces the input, as nothing is written. A repeated start's error is dropped, so
-    `error` stays the compensation's reason. Others are put next to the input.
+    `error` stays the compensation's reason. Other errors are put next to the input.
     """
     if (machine, name) in STARTS:
         return dict.fromkeys(ALREADY_STARTED, ("ReportOutcome", None))
@@ -219,7 +219,7 @@ def is_due(step: Step, row: Row) -> bool:
 
 @pytest.mark.parametrize("name", REVERSALS)
 def test_a_fenced_reversal_finds_a_changed_row(name: str) -> None:
-    """StepFenced makes the machine read the row again; an unchanged row would loop for ever.
+    """StepFenced makes the machine read the row again; an unchanged row would loop endlessly.
 
     A COMPENSATING row with this step next leads to the same reversal, so its other faults need other names
     and enter LIMBO.

@@ -61,7 +61,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield machines
 
 
-def test_every_mocked_case_ends_alike_on_localemu(engine: Any) -> None:
+def test_every_mocked_case_has_the_same_end_on_localemu(engine: Any) -> None:
     every = run_all(engine)
 
     assert every.keys() == MOCKED.keys()

@@ -28,7 +28,7 @@ START_TRANSIENT = [
     "StepFunctions.ExecutionLimitExceededException",
     "StepFunctions.ExecutionLimitExceeded",
 ]
-"""A failed compensation is not among these errors of a start."""
+"""Transient errors of a start; a failed compensation is not one."""
 
 RETRIED: dict[tuple[str, str], list[list[str]]] = {
     **{each: [["Lambda.TooManyRequestsException"], ["States.ALL"]] for each in INVOCATIONS},
@@ -44,7 +44,7 @@ LEFT_OVER = {
     ("compensation", "ResolveLimbo"): ("PrepareAlert", "$.error"),
     ("settlement", "Compensate"): ("CompensationUnfinished", "$.compensation"),
 }
-"""Target and place of unnamed errors, if not the machine's stall."""
+"""Target and result path of all other errors, unless the machine stalls."""
 
 TRIES = {"settlement": [3, 2], "compensation": [9, 8]}
 """A function's retries: for throttling, and for other transient errors."""

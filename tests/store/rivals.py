@@ -22,7 +22,7 @@ from tests.world.saga import Saga, outcome_of
 CALLERS, CONNECTIONS_MAX = 16, 32
 
 Act = Callable[[Saga, SettlementState | None], Any]
-"""A call on a settlement, given also the state that its callers saw before the race."""
+"""A call on a settlement; its second argument is the state seen before the race."""
 
 Start = Callable[[Saga], Any]
 Ended = tuple[list[Row], dict[Act, set[type]]]
@@ -30,7 +30,7 @@ Ended = tuple[list[Row], dict[Act, set[type]]]
 
 
 def assert_one_order(saga: Saga, start: Start, acts: Sequence[Act]) -> None:
-    """Check that calls at once, each by several callers, have an end that they have in some order."""
+    """Check that concurrent calls, each by several callers, end as in some sequential order."""
     ends = [in_order(replace(saga, ledger=in_memory()), start, order) for order in permutations(acts)]
     start(saga)
     seen = saga.ledger.store.settlement(saga.settlement.key)

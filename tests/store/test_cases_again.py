@@ -95,7 +95,7 @@ def test_a_deleted_account_with_an_open_case_is_a_fault(saga: Saga) -> None:
 
 @pytest.mark.parametrize("behind", range(2 * second_look.LOOKS_MAX - 1))
 def test_the_second_look_waits_for_a_stale_index(saga: Saga, behind: int) -> None:
-    """A count above the known cases is acceptable while the index may list another."""
+    """A count above the known cases is acceptable while the index may still list another."""
     saga.stuck(Step.RELEASE, last=Step.RELEASE)
     store = Listing(saga, lambda listed: listed if store.times > behind else [])
 

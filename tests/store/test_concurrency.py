@@ -1,4 +1,4 @@
-"""Calls at once end as in one of their orders; the other tests say how each order ends."""
+"""Concurrent calls end as if executed one by one; other tests state each order's end."""
 
 import random
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def begun(last: Step | None) -> Start:
 
 
 def spending(start: Start) -> Start:
-    """Begin with another settlement of the payee's money as well, about to be held."""
+    """Also claim a settlement that spends the payee's money; its hold is next."""
 
     def begin(saga: Saga) -> None:
         start(saga)
@@ -169,13 +169,13 @@ RACES: dict[str, tuple[Start, list[Act]]] = {
 }
 """The state before a race, and the calls that race.
 
-An answer is two writes: calls of one clock have no end that is of two calls.
+An answer is two writes. With one clock, interleaved calls end like sequential calls.
 """
 
 
 @pytest.mark.parametrize("_round", ROUNDS)
 @pytest.mark.parametrize(("start", "acts"), RACES.values(), ids=RACES)
-def test_calls_at_once_end_as_in_one_of_their_orders(
+def test_concurrent_calls_end_as_if_executed_one_by_one(
     saga: Saga, start: Start, acts: list[Act], _round: int
 ) -> None:
     assert_one_order(saga, start, acts)

@@ -417,7 +417,7 @@ def test_every_limbo_case_of_a_settlement_costs_the_same(
 def test_a_cases_cost_does_not_depend_on_other_cases(
     saga: Saga, others: int, is_dynamodb_local: bool
 ) -> None:
-    """A count has a few bytes; that many keys would fill the account's row."""
+    """The account's row counts its cases: a list of their keys would fill it."""
     saga.begun(Step.RELEASE)
     bob = saga.ledger.row(keys.account("bob"))
     assert bob is not None
@@ -432,7 +432,7 @@ def test_a_cases_cost_does_not_depend_on_other_cases(
 
 
 def test_rows_with_the_longest_names_fit_one_write_unit(saga: Saga, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if the entries expire."""
+    """This includes the entries' expiry."""
     monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)

@@ -26,7 +26,7 @@ EXTENDED = {
     "deadline_extended_at": "2026-11-20T12:15:00.123Z",
 }
 EARLY = timedelta(milliseconds=1)
-"""Lag of a function's clock: it takes the time before it writes."""
+"""Lag of a function's time: it reads its clock before it writes."""
 
 
 def reach(last: Step | None) -> Callable[[Saga], None]:

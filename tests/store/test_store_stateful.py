@@ -54,7 +54,7 @@ class Fault(StrEnum):
 
 
 BALANCES = {"alice": 7_500, "bob": 500, "carol": 99_998_000}
-"""Too little for all settlements at once and, with Carol, nearly too much."""
+"""Alice and Bob cannot afford all settlements at once; Carol is near the balance limit."""
 
 SETTLEMENTS = [
     Settlement(
@@ -228,7 +228,7 @@ class Settlements(RuleBasedStateMachine):
 
     @rule(which=WHICH, owner=EXECUTIONS, fault=FAULTS, rarely=st.sampled_from([False] * 5 + [True]))
     def leave_a_tombstone(self, which: int, owner: str, fault: Fault, rarely: bool) -> None:
-        """Refuse an unclaimed key for good; only rarely, because it ends the sequence."""
+        """Refuse an unclaimed key permanently; only rarely, because it ends the sequence."""
         if rarely or self._state(which):
             made = reversal.tombstone(SETTLEMENTS[which], owner, FAILURE | {"step": "hold"}, self.now)
             self._call(fault, lambda: self.store.claim(made))

@@ -208,7 +208,7 @@ def test_an_event_id_cannot_be_reused_for_other_content(saga: Saga) -> None:
                 webhook(each, APPROVED, WebhookEvent(EVENT.id, digest), now=LATER)
 
 
-def test_a_refused_event_may_be_sent_again(saga: Saga) -> None:
+def test_a_refused_event_can_be_sent_again(saga: Saga) -> None:
     saga.fund()
     saga.claim()
     with saga.writes_nothing(), pytest.raises(StepFenced):

@@ -28,12 +28,12 @@ SETTLEMENTS = st.integers(1, OPENING["alice"]).flatmap(
 )
 
 LAST = [None, *Step]
-"""The last step that has committed."""
+"""Possible last committed steps; None before the hold."""
 
 STUCK = [
     (last, step) for last in Step for step in REVERSIBLE if list(Step).index(step) <= list(Step).index(last)
 ]
-"""The last committed step, and a committed step whose reversal may get stuck."""
+"""The last committed step, and a committed step whose reversal can get stuck."""
 
 UNMOVED = [(last, step) for last in LAST for step in REVERSIBLE if (last, step) not in STUCK]
 """The last committed step, and a step that has not committed.
@@ -54,7 +54,7 @@ def reached(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
 
 
 def begun(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
-    """Return such a settlement with a begun reversal: by an order if it is SETTLED, else by a failure."""
+    """Return a settlement whose reversal has begun: by an order if SETTLED, else by a failure."""
     saga = fresh(settlement)
     saga.begun(last)
     return saga

@@ -46,7 +46,7 @@ def applied(write: Write, row: Row | None) -> Row:
 
 
 class _OnTheWire(Mapping[str, Value]):
-    """Values by name in DynamoDB's types, converted on access because a condition reads few."""
+    """A row's values in DynamoDB's types, converted on access: a condition reads few."""
 
     def __init__(self, values: Row) -> None:
         self._values = values

@@ -1,4 +1,4 @@
-"""All settlement rows that a write may meet, for the evaluation of conditions."""
+"""All settlement rows that a write can meet, to evaluate its condition."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -17,23 +17,23 @@ from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, S
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
 
 PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
-"""Committed steps that a row may have: steps commit in order."""
+"""Possible sets of committed steps: steps commit in order."""
 
 RESOLUTIONS: list[dict[str, Any]] = [
     {},
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
 ]
-"""Number of decisions; the attribute exists from the start of a compensation."""
+"""Possible decision counts; the attribute exists from the start of a compensation."""
 
 PARTS = tuple(
     {**counted, "reversed_in_part": amount}
     for count, amount in ((1, 500), (1, 3_772), (1, 3_773), (2, 500))
     for counted in ({"parts": count}, {"reversals_in_part": count, "layout": 2})
 )
-"""Reversals in part and their sum, at the limit for another 1,000 of the net amount.
+"""Counts and sums of reversals in part, in both row layouts.
 
-Covers both row layouts.
+3,772 leaves exactly 1,000 of the net amount.
 """
 
 MOVED = "2026-11-20T12:00:30.000Z"
@@ -41,7 +41,7 @@ MOVED = "2026-11-20T12:00:30.000Z"
 
 
 def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
-    """Return the attributes of the verification: an approval exists exactly if its step does."""
+    """Return the verification's attributes: an approval exists exactly if the step has committed."""
     if Step.VERIFY in steps:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:

@@ -33,7 +33,7 @@ def text(built: Built) -> str:
 
 
 def folder_of(builder: Callable[..., Any]) -> Path:
-    """Return where a builder's vectors are: beside the room's tests if it brings its vectors, or here."""
+    """Return the folder of a builder's vectors: in its room, if it has vectors, or here."""
     room = HERE / builder.__module__.split(".")[1]
     return (room if (room / "vectors.py").exists() else HERE) / "golden"
 

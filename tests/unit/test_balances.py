@@ -128,7 +128,7 @@ def test_a_case_blocks_and_unblocks_the_account_beside_other_cases(before: int) 
 
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}])
-def test_a_count_is_never_negative_and_reports_a_wrong_row(counted: dict[str, Any]) -> None:
+def test_unblocking_an_account_without_a_case_is_refused(counted: dict[str, Any]) -> None:
     write = balances.unblock("alice")
 
     assert not admits(write, row(0, **counted))
@@ -138,7 +138,7 @@ def test_a_count_is_never_negative_and_reports_a_wrong_row(counted: dict[str, An
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
 def test_condition_and_account_state_agree_about_blocks(counted: dict[str, Any]) -> None:
-    """A count below zero was made by hand; it blocks until a person has looked."""
+    """A count below zero was made by hand; it blocks until a person checks it."""
     standing = row(10_000, **counted)
 
     is_free = counted.get("limbo_cases", 0) == 0

@@ -1,4 +1,4 @@
-"""What a million payments cost, and the limits: `benchmarks/million.py` and its parts."""
+"""The cost and limits of a million payments: `benchmarks/million.py` and its parts."""
 
 import tomllib
 from dataclasses import replace

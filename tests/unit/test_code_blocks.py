@@ -80,7 +80,7 @@ def check_mermaid(block: Block) -> None:
 
 
 def check_text(block: Block) -> None:
-    """Check output and drawings for commands, which no test would check there."""
+    """Check that output and drawings have no command: no test would check it there."""
     assert not PROMPTS.search(block.text)
 
 

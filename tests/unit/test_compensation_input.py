@@ -60,7 +60,7 @@ def test_the_input_gives_the_cause_of_a_compensation(given: dict[str, Any], caus
     ],
     ids=["error", "timeout", "resolution", "several", "orders"],
 )
-def test_an_input_with_a_case_only_resumes(state: dict[str, Any]) -> None:
+def test_an_input_with_a_case_resumes_without_a_cause(state: dict[str, Any]) -> None:
     """Its state may still hold the original cause, or a caught error."""
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
 
@@ -115,7 +115,7 @@ def test_an_input_with_two_causes_or_unprintable_owner_is_refused(
 
 @pytest.mark.parametrize("settlement", [None, {}, "text", WIRE | {"amount": 48.2}], ids=repr)
 @pytest.mark.parametrize("cause", [{}, {"error": ERROR}, {"case": 1}], ids=repr)
-def test_every_input_has_a_valid_settlement(settlement: object, cause: dict[str, Any]) -> None:
+def test_an_input_without_a_valid_settlement_is_refused(settlement: object, cause: dict[str, Any]) -> None:
     assert refusal({"settlement": settlement} | cause)
     assert refusal(cause).startswith("request: must be a JSON object")
 

@@ -14,27 +14,27 @@ from tests.world.rooms import there
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
 TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
-"""Includes an order's entry: its row, in the same transaction, records the order."""
+"""Puts of entries. An order's entry is one, too: the order's row is its record."""
 
 MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 EVIDENCE = [
     name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"]) and name not in MOVES
 ]
 SWEPT_AGAIN = "sweep.fold.again[0]"
-"""Replaces its row on a version condition: test_sweeps.py."""
+"""A put that replaces its row on a version condition: test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
-"""Replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
+"""A put that replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
 
 PAYOUTS_NAME = "writes.reserve[1]"
-"""Its payout's row is the record, as it is of a line's match."""
+"""The reference's row. The payout's row is the record, as for a line's match."""
 
 OF_A_LINE = [
     name for name in PUTS if name.startswith("writes.") and PUTS[name].parameters["Item"]["sk"] == "MATCH"
 ]
 
 OF_A_RUN = "writes.taken[0]"
-"""Beside a reservation, which meets a replay first."""
+"""A pay run's line. Its reservation, in the same transaction, meets a replay first."""
 
 OF_A_FREEZE = "destination.freeze[1]"  # the payee's row is the record
 
@@ -104,7 +104,7 @@ def test_an_existing_entry_is_a_conflict_not_a_replay(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_A_LINE)
-def test_a_line_that_a_payout_has_is_refused(name: str) -> None:
+def test_a_line_matched_to_a_payout_is_refused(name: str) -> None:
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 

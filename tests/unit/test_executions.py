@@ -34,7 +34,7 @@ def test_the_name_of_an_execution_never_changes(
     assert build(KEY, *arguments) == expected
 
 
-def test_machine_and_code_name_a_compensation_alike() -> None:
+def test_machine_and_code_give_a_compensation_the_same_name() -> None:
     definition = (PROJECT / "statemachines/settlement.asl.json").read_text()
     (name,) = re.findall(
         r"States\.Format\('([^']*)', \$\.settlement\.key, \$\.owner_epoch, \$\.nonce\)", definition

@@ -29,7 +29,7 @@ IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
 def test_a_step_is_refused_beforehand_exactly_as_by_its_write(step: Step, status: Status) -> None:
-    """With the refusal of the write itself; at exactly the deadline it is late."""
+    """The refusal equals the write's own. At exactly the deadline, the step is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
             found = SettlementState.from_row(settlement_row(status, steps, deadline_at))
@@ -46,7 +46,7 @@ def test_a_step_is_refused_beforehand_exactly_as_by_its_write(step: Step, status
 def test_a_refused_step_is_late_only_after_its_deadline(
     step: Step, deadline_at: str, expired: str | None
 ) -> None:
-    """A write may be refused for a reason unknown to this code, which is not lateness."""
+    """A refusal for an unknown reason is not lateness."""
     row = settlement_row(Status.PROCESSING, IN_TURN[step], deadline_at)
     row |= {"expired_at": expired} if expired else {}
 

@@ -1,4 +1,4 @@
-"""Docstrings and pages are in sentences that are read once: few marks, and few words."""
+"""Docstrings and pages have few words, and few marks of hard sentences."""
 
 import re
 from pathlib import Path
@@ -11,15 +11,15 @@ from tools.plain_words import count
 
 PAGE_WORDS_MAX = 90_000
 DOCSTRING_WORDS_MAX = 0.84
-"""For each line of production: docs/decisions/2026-11-29-tests.md."""
+"""Words for each line of production: docs/decisions/2026-11-29-tests.md."""
 
 MARKS_MAX = 2
-"""In 1,000 words."""
+"""Marks in 1,000 words."""
 
 NAME_WORDS_MAX = 10
 
 TEST_LINES_MAX = 2.2
-"""For each line of production."""
+"""Test lines for each line of production."""
 
 TESTS = list((PROJECT / "tests").rglob("*.py"))
 PRODUCTION = [file for tree in ("lambdas", "settle", "infra") for file in (PROJECT / tree).rglob("*.py")]

@@ -168,7 +168,7 @@ def test_a_malformed_row_is_deferred(more: tuple[int, ...], seconds: int) -> Non
 # The deadline waits for a recovery that is behind
 
 LAST = timestamp(NOW - timedelta(seconds=30))
-"""Last time at which a new owner could still finish before a deadline of now."""
+"""Last time at which a new owner could still finish before the deadline, `NOW`."""
 
 
 def missed(**changes: Any) -> Row:

@@ -39,6 +39,6 @@ def test_the_page_of_errors_explains_each_uncaught_error() -> None:
 
 
 @pytest.mark.parametrize("record", sorted(DECISIONS.glob("2*.md")), ids=lambda record: record.stem)
-def test_a_decision_has_a_status_and_an_index_line(record: Path) -> None:
+def test_each_decision_page_has_a_status_and_index_line(record: Path) -> None:
     assert re.search(r"^Status: (accepted|superseded by \[)", record.read_text(), re.MULTILINE)
     assert f"]({record.name})" in (DECISIONS / "README.md").read_text()

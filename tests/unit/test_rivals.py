@@ -1,4 +1,4 @@
-"""The lives that the ways to settle go through: their generator, their faults, and the verdicts."""
+"""The lives of the compared ways to settle: generator, faults and verdicts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Accounts:
 
 
 class Broken(Exception):
-    """The client's error."""
+    """The error of a lost or refused call."""
 
 
 def storm(life: Life) -> Storm:
@@ -40,7 +40,7 @@ def life(*faults: tuple[Step, int, Kind], **more: Any) -> Life:
 
 
 def attempt(storm: Storm, step: Step, send: Callable[[], object]) -> None:
-    """Take a step once, as a way's function does."""
+    """Take a step once, as a function of a way to settle does."""
     storm.begins(step)
     storm.write(step, send)
     storm.answered(step)

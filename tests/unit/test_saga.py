@@ -95,7 +95,7 @@ def test_a_cut_off_step_is_reported_by_its_saga_row(monkeypatch: pytest.MonkeyPa
     }
 
 
-def test_a_cut_off_from_verify_on_blames_the_provider() -> None:
+def test_a_cut_off_at_or_after_verify_blames_the_provider() -> None:
     assert stopped_at(Step.HOLD) == {"step": "hold", "error": "Sandbox.Timedout", "cause": "Task timed out"}
     assert stopped_at(Step.RELEASE).items() >= {"step": "release", "error": "KycUnavailable"}.items()
 
@@ -149,7 +149,7 @@ def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
 def test_no_step_is_newer_than_the_layout_of_parts() -> None:
     """A reversal in part and the migration of parts replace the row's layout.
 
-    If the step's layout is later than theirs, they must keep it, or an old row would seem to lack the step.
+    For a later step they would have to keep it: otherwise, an old row would seem to lack the step.
     """
     assert NEWEST == PARTS_COUNTED_BY_NAME
 

@@ -150,5 +150,5 @@ def test_only_listed_modules_import_packages_that_reach_outside(package: str) ->
     assert all(named), "each of the named modules uses it"
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_cycle() -> None:
     TopologicalSorter({name: set(_imported(name)) for name in MODULES}).prepare()

@@ -1,4 +1,4 @@
-"""The site has each page and each contract, and asks no other host. `make docs` builds it."""
+"""The site has each page and contract, and loads nothing from other hosts. `make docs` builds it."""
 
 import json
 import re
@@ -22,7 +22,7 @@ each_contract = pytest.mark.parametrize("contract", CONTRACTS, ids=lambda path: 
 
 @cache
 def content_of(contract: Path) -> Any:
-    """Return what a contract's file says."""
+    """Parse a contract's file."""
     return (json.loads if contract.suffix == ".json" else yaml.safe_load)(contract.read_text())
 
 

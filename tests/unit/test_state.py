@@ -103,13 +103,13 @@ def test_a_first_layout_row_reads_as_the_same_state() -> None:
 
 
 @pytest.mark.parametrize("layout", [0, -1, 3])
-def test_a_row_of_a_newer_layout_is_refused(layout: int) -> None:
+def test_a_row_of_an_unknown_layout_is_refused(layout: int) -> None:
     with pytest.raises(MalformedRow, match=f": has layout {layout}, and this release reads up to 2$"):
         SettlementState.from_row(FULL | {"layout": layout})
 
 
 @pytest.mark.parametrize("field", DEFAULTS)
-def test_an_attribute_that_comes_later_may_be_missing(field: str) -> None:
+def test_an_attribute_that_is_written_later_may_be_missing(field: str) -> None:
     state = SettlementState.from_row(without(FULL, column(field)))
 
     assert state == replace(SettlementState.from_row(FULL), **{field: DEFAULTS[field]})
@@ -161,7 +161,7 @@ def test_an_attribute_of_the_wrong_type_is_malformed(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [5, None, {"S": "c-1"}, {"c-1"}, ["c-1"]], ids=repr)
-def test_metadata_with_a_member_that_is_no_text_is_refused(value: object) -> None:
+def test_metadata_with_a_member_that_is_not_text_is_refused(value: object) -> None:
     """Outcomes and events carry metadata, which must be JSON."""
     with pytest.raises(MalformedRow, match=f"^{FULL['pk']}: metadata has a member that is no str$"):
         SettlementState.from_row(FULL | {"metadata": {"shop": "web", "cart": value}})
@@ -245,7 +245,7 @@ def test_unreversed_lists_the_committed_money_steps_not_yet_reversed(
     assert states.state(**slots(steps, reversed_)).unreversed == unreversed
 
 
-def test_a_request_is_the_same_if_its_hash_is() -> None:
+def test_requests_with_equal_hashes_are_the_same_request() -> None:
     assert states.state(amount=1).same_request(SETTLEMENT) is True
     assert states.state(request_hash="another").same_request(SETTLEMENT) is False
 
@@ -301,5 +301,5 @@ def test_a_name_in_a_key_may_contain_the_separator() -> None:
     [None, FULL, ACCOUNT, entries.evidence(SETTLEMENT, "reverse", ORDER.record(), NOW).parameters["Item"]],
     ids=["no row", "settlement", "account", "entry"],
 )
-def test_tests_and_store_parse_a_conflicting_row_alike(row: Row | None) -> None:
+def test_tests_and_store_parse_a_conflicting_row_identically(row: Row | None) -> None:
     assert states.found(row) == dynamodb._state(to_wire(row) if row else None)

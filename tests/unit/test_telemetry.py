@@ -36,7 +36,7 @@ Output = Callable[[], Said]
 
 @pytest.fixture
 def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    """Return the call's one log line since the last look, the logger's own lines, and the full text."""
+    """Return the call's one log line, the logger's own lines, and the full text since the last read."""
     # The command-line tool switches metrics off for its whole process, which may be this one.
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     log = io.StringIO()
@@ -150,7 +150,7 @@ def test_nothing_of_one_call_is_logged_with_the_next(output: Output) -> None:
 
 @pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
 def test_only_a_failed_calls_line_has_the_request_id(error: Exception, output: Output) -> None:
-    """A call's own lines have it, too; on a line of success, it would cost more than it tells."""
+    """A call's own lines have it, too; on a line of success, it would cost more than it is worth."""
     with pytest.raises(type(error)):
         call(error=error)
 

@@ -131,7 +131,7 @@ def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
 def test_a_transactions_first_write_is_its_idempotency_check(
     transaction: StepTransaction,
 ) -> None:
-    """The first reason decides, so a repeated step is a replay, not a refusal.
+    """The first cancellation reason decides: a repeated step is a replay, not a refusal.
 
     The fence is on the row: an entry alone could be put at any time and pass for a step's own.
     """
@@ -177,7 +177,7 @@ def test_an_entry_and_its_slot_have_the_same_time(transaction: StepTransaction) 
 
 @pytest.mark.parametrize("writes", WEBHOOK)
 def test_a_webhooks_transaction_writes_event_then_row_then_evidence(writes: tuple[Write, ...]) -> None:
-    """The first reason decides: a repeated event is a replay, even if the settlement has moved on.
+    """The first cancellation reason decides: a repeated event is a replay, even if the row has moved on.
 
     The provider's own answer, `verify`, is a separate fact and cannot block it.
     """

@@ -67,7 +67,7 @@ def test_a_reference_that_could_be_free_text_is_refused(reference: Any) -> None:
 
 
 @pytest.mark.parametrize("reason", [None, 1, True, ["a"], {"text": "a"}], ids=repr)
-def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
+def test_a_reason_that_is_not_text_is_refused(reason: Any) -> None:
     with pytest.raises(ValueError, match=r"^reason: must be a string$"):
         parse_verdict(ANSWER | {"reason": reason}, "acme")
 

@@ -24,7 +24,7 @@ PLAYED = Played(
     failures_to_open=10,
     is_conserved=True,
 )
-"""A day without a fault: one client's payment may take long, and strangers are throttled."""
+"""A day without a fault: a bad client's payment takes long, and `KycDecided` is throttled."""
 
 
 def test_a_day_that_keeps_its_promises_has_no_faults() -> None:

@@ -16,7 +16,7 @@ from tests.unit.vectors import CASES, EXECUTION, LISTED, ORDERS, SETTLEMENT, VER
 from tests.world.rooms import is_there, needs
 
 VECTORS = {vector.name: vector for module in vectors.BUILDERS.values() for vector in module}
-"""Names at import, writes in their tests: otherwise mutation testing would not reach the builders."""
+"""Only names at import: tests build the writes, or mutation testing would not reach the builders."""
 
 REPLAYED = "AlreadyApplied"
 CONFLICT = f"IdempotencyConflict: key: {SETTLEMENT.key} was claimed by a request with other content"
@@ -114,7 +114,7 @@ def in_review(row: Row) -> bool:
 
 
 def decided_or_not_the_providers(step: str, row: Row) -> str:
-    """The retry finds the review: a refusal would reverse a payment under a person's review.
+    """During a review, the call is retried: a refusal would reverse the payment.
 
     The first verdict on record is kept and returned.
     """
@@ -183,7 +183,7 @@ def not_reversible_in_part(part: int) -> Told:
 
 
 BY_NAME = ("", ".by-name")
-"""Vector variants of a part, one for each layout that it gives the row; it accepts both."""
+"""Vector variants of a reversal in part: it writes either layout and accepts both."""
 
 
 def moved_on(step: str, row: Row) -> str:

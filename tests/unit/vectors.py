@@ -277,7 +277,7 @@ STALLED: Row = {
     "owner_epoch": 0,
     "sequence": 1,
 }
-"""A stalled settlement never resumed. Its next look would be past its deadline."""
+"""A stalled, never resumed settlement; its next look would be past its deadline."""
 
 _LATE = {"deadline_at": timestamp(NOW)}
 SITUATIONS: dict[str, Row] = {

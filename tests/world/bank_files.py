@@ -157,7 +157,7 @@ def _references(part: Mapping[str, Any]) -> str:
 
 
 def _details(part: Mapping[str, Any], version: str) -> str:
-    """Return RmtInf and RtrInf; of a line, they or its references are the reason for a TxDtls."""
+    """Return RmtInf and RtrInf. A line with these or with references gets a TxDtls."""
     texts = part.get("text", [])
     remittance = "".join(_one("Ustrd", text) for text in ([texts] if isinstance(texts, str) else texts))
     if (creditor := part.get("creditor")) is not None:

@@ -117,7 +117,7 @@ class FakeDataApi:
 
 
 def refusal(code: str, state: str | None = None) -> ClientError:
-    """Return a service error; the database's end with its SQLSTATE."""
+    """Return a service error; a database's error ends with its SQLSTATE."""
     message = "ERROR: of account alice; SQLState: 08006" + (f"; SQLState: {state}" if state else " of alice")
     return ClientError({"Error": {"Code": code, "Message": message}}, "rds-data")
 

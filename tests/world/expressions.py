@@ -31,7 +31,7 @@ Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
 _TEXTS_MAX = 4_096
-"""Maximum kept: more than the project's expressions, fewer than a random test's."""
+"""Maximum of cached texts: above the project's number, below a random test's."""
 
 RESERVED = {"failure", "owner", "state", "status"}
 """DynamoDB's reserved words that the project uses."""

@@ -258,7 +258,7 @@ class Calls:
         return {attribute: found[attribute] for attribute in found if attribute not in ("pk", "sk")}
 
     def close(self, name: str) -> None:
-        """Production code cannot delete an account."""
+        """Delete an account's row, which production code cannot do."""
         self.ledger.delete(keys.account(name))
 
     def entry(self, step: str) -> Row:

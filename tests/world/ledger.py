@@ -36,7 +36,7 @@ class Ledger:
         self.client.put_item(TableName=self.table_name, Item=to_wire(row))
 
     def delete(self, key: keys.Row) -> None:
-        """Production code cannot delete a row."""
+        """Delete a row, which production code cannot do."""
         wire = {name: {"S": value} for name, value in key.items()}
         self.client.delete_item(TableName=self.table_name, Key=wire)
 

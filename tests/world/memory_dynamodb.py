@@ -31,7 +31,7 @@ _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
 _BETWEEN_TWO = re.compile(r"(gsi1sk) BETWEEN (:\w+) AND (:\w+)")
-"""An index's range condition. DynamoDB would refuse its meaning in two comparisons."""
+"""An index's range condition; DynamoDB refuses two comparisons instead."""
 
 _WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100

@@ -15,7 +15,7 @@ class MemoryS3:
     def __init__(self, page: int = 1_000) -> None:
         self.versions: dict[str, list[bytes | None]] = {}
         self._removed: set[tuple[str, str]] = set()
-        """Versions that were deleted for good."""
+        """Permanently deleted versions."""
 
         self._page = page
 

@@ -8,7 +8,7 @@ from settlement.core.model import errors
 from settlement.core.model.errors import SettlementError
 
 PROOF = {"user_id": "AIDAADA", "request_id": "req-1", "source_ip": "192.0.2.7"}
-"""The recorded proof besides the ARN."""
+"""The recorded proof of identity, apart from the ARN."""
 
 
 def request(decision: str, body: Any, by: str, **proof: str) -> dict[str, Any]:

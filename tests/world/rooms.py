@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def brought(lane: str, part: str) -> Iterator[ModuleType]:
-    """Import what the rooms that are there add to a lane: each `tests/<lane>/<room>/<part>.py`."""
+    """Import the existing rooms' parts of a lane: each `tests/<lane>/<room>/<part>.py`."""
     for file in sorted((TESTS / lane).glob(f"*/{part}.py")):
         yield import_module(f"tests.{lane}.{file.parent.name}.{part}")
 
 
 OPTIONAL = ("books", "doors", "merchants")
-"""The rooms that somebody may have deleted; `tests/core/test_rooms_can_go.py` proves it of each."""
+"""Rooms that can be deleted: `tests/core/test_rooms_can_go.py` proves it for each."""
 
 _FUNCTIONS = {
     "ProjectEntries": "books",
@@ -33,12 +33,12 @@ def is_there(room: str) -> bool:
 
 
 def is_gone(function: str) -> bool:
-    """Return whether a function's room has been deleted. A misspelt function is not gone."""
+    """Return whether a function's room has been deleted; False for unknown functions."""
     return not is_there(_FUNCTIONS.get(function, ""))
 
 
 def there(room: str, *cases: T) -> tuple[T, ...]:
-    """Return the cases that need a room: none if somebody has deleted it."""
+    """Return the cases that need a room, or nothing if it is deleted."""
     return cases if is_there(room) else ()
 
 

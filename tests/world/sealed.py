@@ -44,7 +44,7 @@ class Sealed:
         return [name for name in self.s3.objects if name.startswith(folder)]
 
     def overwrite(self, name: str, content: bytes) -> None:
-        """Only the bucket's owner can replace an object."""
+        """Replace an object, as only the bucket's owner can."""
         self.s3.versions[name] = [content]
 
     def rewrite(self, name: str, lines_of: bytes) -> None:

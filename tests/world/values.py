@@ -57,7 +57,7 @@ COMPARISONS: dict[str, Callable[[Value | None, Value | None], bool]] = {
     ">": _ordered(lambda left, right: left > right),
     ">=": _ordered(lambda left, right: left >= right),
 }
-"""Different kinds are neither equal nor ordered."""
+"""Values of different kinds are neither equal nor ordered."""
 
 
 def contains(held: Value | None, operand: Value | None) -> bool:

@@ -70,7 +70,7 @@ def test_open_payouts_sum_to_the_balance_of_transit(connection: psycopg.Connecti
     assert bool(total[0]) is (status in UNDER_WAY)
 
 
-def test_a_return_to_suspense_is_told(connection: psycopg.Connection) -> None:
+def test_a_returned_payout_is_in_suspense_until_given_back(connection: psycopg.Connection) -> None:
     path = (*PATHS[Status.CONFIRMED], Move.RETURN, Move.GIVE_BACK)
     lines = LINES | {Move.RETURN: RETURN}
     told = lived(*path, lines=lines, in_suspense=1, trouble="closed")

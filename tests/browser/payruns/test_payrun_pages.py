@@ -21,7 +21,7 @@ LONG = "x" * 64
 
 @pytest.fixture
 def outcomes(runs: Runs) -> str:
-    """A run with a line for each kind of outcome, and one to decide; return the first."""
+    """Make a run with each kind of outcome, and runs to decide; return the first."""
     run = runs.go(*LINES, "shop,2.00,EUR,another", f"bob,3.00,EUR,{LONG}")
     runs.desk.pay(key_of(run, 5), "claim")
     runs.pay()

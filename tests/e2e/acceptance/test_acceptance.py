@@ -27,7 +27,7 @@ NOT_APPLICABLE = {
 }
 
 BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}
-"""For `events`, `limbo` and `triggers` the embedded AWS needs another resource or action."""
+"""Checks run with a role; for `events`, `limbo` and `triggers` the embedded AWS needs more rights."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A bank's file in the bucket of a real stage goes on record, and the record needs no file."""
+"""A deployed stage records a bank's file from its bucket, and does not need the file afterwards."""
 
 import json
 from datetime import UTC, datetime

@@ -36,12 +36,12 @@ pytestmark = pytest.mark.long
 
 IN_FLIGHT_MAX = 2
 PAUSE_SECONDS = 0.3
-"""Keeps the number in flight equal on slow and fast machines."""
+"""Pause between payments: slow and fast machines have equally many in flight."""
 
 ENTRIES_OF_ONE = 3
 
 AWAY = (ClientError, BotoCoreError, StoreUnavailable, RecoveryFailed)
-"""What a client, the store and recovery raise while the embedded AWS is down, or not whole yet."""
+"""Errors of a client, the store and recovery while the embedded AWS is down or starting."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ class Payments:
         self._thread.join()
 
     def more(self) -> None:
-        """Wait until more than those in flight have settled."""
+        """Wait until IN_FLIGHT_MAX + 1 more payments have settled."""
         wanted = self.settled + IN_FLIGHT_MAX + 1
         self._embedded.wait_for(lambda: self.settled >= wanted or not self._thread.is_alive())
         assert self._thread.is_alive(), "payments have ended with the error of their thread"
@@ -95,7 +95,7 @@ class Payments:
         self._in_flight[key] = self._embedded.run("SettlementStandardArn", {**self._request, "key": key})
 
     def _all_settled(self) -> bool:
-        """Count settled payments; recover or resend stopped ones. False while something is away."""
+        """Count settled payments; recover or resend stopped ones. False while the embedded AWS is down."""
         try:
             self._look()
         except AWAY:
@@ -158,7 +158,7 @@ def fill_journal(embedded: Embedded) -> int:
 
 
 def booked(url: str) -> int:
-    """Return the number of entries in the books: rounds miss commits whose answer was lost."""
+    """Count the entries in the books: a round does not count commits with lost answers."""
     with psycopg.connect(url) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM ledger.entry").fetchall()
     return int(count)

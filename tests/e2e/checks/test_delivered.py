@@ -1,4 +1,4 @@
-"""A stranger's check in an app of their own: proven, deployed, called back, and told in the report."""
+"""A third party's check in its own app: proven, deployed, called back, and shown in the report."""
 
 import json
 import shlex

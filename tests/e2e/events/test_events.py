@@ -27,7 +27,7 @@ def heard(embedded: Embedded) -> Iterator[Heard]:
 
 
 @pytest.mark.parametrize("machine", [Machine.EXPRESS, Machine.STANDARD])
-def test_a_payments_events_tell_each_step_and_finally_its_outcome(
+def test_a_payments_events_report_each_step_and_finally_its_outcome(
     embedded: Embedded, heard: Heard, machine: Machine
 ) -> None:
     request = new_request(embedded)
@@ -79,7 +79,7 @@ TROUBLES: dict[str, Trouble] = {
 def test_no_event_is_lost_while_the_publisher_fails(
     embedded: Embedded, heard: Heard, trouble: Trouble
 ) -> None:
-    """Nothing comes meanwhile, then each event, in any order and partly twice."""
+    """No event comes during the failure; afterwards each comes, in any order, some twice."""
     payer = new_account(embedded, "dora", "100.00")
     requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
 

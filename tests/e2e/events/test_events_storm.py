@@ -75,7 +75,7 @@ def trouble(embedded: Embedded, over: Event) -> int:
     return times
 
 
-def test_each_change_is_heard_after_the_event_publisher_recovers(embedded: Embedded) -> None:
+def test_each_change_is_published_after_the_event_publisher_recovers(embedded: Embedded) -> None:
     rich = [new_account(embedded, f"rich{number}", "1000.00") for number in range(AT_ONCE)]
     payees = [new_account(embedded, f"payee{number}") for number in range(AT_ONCE)]
     full = new_account(embedded, "full", HIGHEST)

@@ -150,7 +150,7 @@ def test_the_comparison_names_a_rejected_payment_that_was_forged_payable(embedde
     assert fault.startswith(f"{name}: left REJECTED, as no function does, and is SETTLED (MODIFY at ")
 
 
-def test_a_payment_of_a_frozen_account_is_named(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payment_by_a_frozen_account_is_named(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The freeze is removed from the row and put back after the hold: the rows agree."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     embedded.told("account", "freeze", payer, "--reason", "a court order")

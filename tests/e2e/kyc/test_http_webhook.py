@@ -25,7 +25,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield embedded
 
 
-def test_the_stage_has_no_function_url(embedded: Embedded) -> None:
+def test_a_stage_with_an_http_webhook_has_no_function_url(embedded: Embedded) -> None:
     functions = embedded.stack.client("lambda")
 
     assert "execute-api" in embedded.stack.outputs["KycWebhookUrl"]

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.long
 
 READ_TIMEOUT_SECONDS = 3
 TRIES = 3
-"""Number of questions if the provider gives no answer."""
+"""Requests per payment if the provider gives no answer."""
 
 THREADS = 6
 NEVER = 1000
-"""Failures that would open the circuit: it stays closed, so all payments are asked about."""
+"""Failure threshold that is never reached: the circuit stays closed for all payments."""
 
 ANSWERED = {"approve": "APPROVED", "reject": "REJECTED"}
 REFUSED = {"refuse": "kyc: the provider refuses the request with status 400"}
@@ -117,7 +117,7 @@ def test_the_books_are_conserved_after_all_of_the_providers_behaviours(embedded:
 def test_a_payment_resumes_once_the_provider_has_decided(
     embedded: Embedded, behaviour: str, first: set[str], ended: str, verdict: str, balances: tuple[str, str]
 ) -> None:
-    """The webhook comes after the provider's answer, or during the question."""
+    """The webhook comes after the provider's answer, or during our request."""
     one = payment(embedded, behaviour)
 
     outcome = one.start()

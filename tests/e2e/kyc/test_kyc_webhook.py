@@ -168,7 +168,7 @@ def test_a_decision_whose_start_failed_takes_effect_when_sent_again(embedded: Em
 
 
 def test_recovery_finds_a_decision_whose_start_failed(embedded: Embedded) -> None:
-    """The verdict's own write makes the settlement due."""
+    """The write of the verdict makes the settlement due for recovery."""
     one = in_review(embedded)
 
     with embedded.without_grants("KycDecided", "lambda:InvokeFunction"):

@@ -38,7 +38,7 @@ BAD: dict[str, tuple[Callable[[Call, Payment], Call], int, str, str]] = {
 
 
 @pytest.mark.parametrize(("make", "status", "error", "message"), BAD.values(), ids=BAD)
-def test_a_bad_call_is_refused_and_writes_nothing(
+def test_a_bad_webhook_call_is_refused_and_writes_nothing(
     embedded: Embedded,
     parked: Payment,
     make: Callable[[Call, Payment], Call],
@@ -56,7 +56,7 @@ def test_a_bad_call_is_refused_and_writes_nothing(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-def test_a_caller_who_does_not_sign_learns_nothing(embedded: Embedded, parked: Payment, method: str) -> None:
+def test_an_unsigned_webhook_call_reveals_nothing(embedded: Embedded, parked: Payment, method: str) -> None:
     with embedded.writes_nothing():
         answer = urllib3.request(method, embedded.running().webhook_url, body=decision(parked), retries=False)
 

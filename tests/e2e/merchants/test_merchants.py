@@ -46,7 +46,7 @@ def test_a_merchant_refund_finds_its_money_before_any_sweep(embedded: Embedded) 
 
 
 def test_a_person_sweeps_releases_while_the_sweep_function_lacks_permissions(embedded: Embedded) -> None:
-    """The batch comes again: the person's sweep folds the release, the other finds nothing."""
+    """The person's sweep folds the release; the repeated batch finds nothing to fold."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
         request = new_request(embedded, payee=merchant)

@@ -20,7 +20,7 @@ each_kind = pytest.mark.parametrize("kind", Kind)
 
 @each_kind
 def test_each_kind_of_person_gives_only_its_own_orders(embedded: Embedded, kind: Kind) -> None:
-    """For an order with an unknown field, the function answers 400, and IAM 403."""
+    """An order with an unknown field gets 400 from the function if permitted, else 403 from IAM."""
     with of_kind(embedded, kind) as olga, embedded.writes_nothing():
         statuses = {route: olga.order(route, unknown=1).status for route in ROUTES}
 

@@ -24,7 +24,7 @@ def told(embedded: Embedded, person: Person, *words: str, code: int = 0) -> Any:
     return json.loads(finished.stdout)
 
 
-def test_a_payout_goes_by_commands_from_payee_to_bank(embedded: Embedded, tmp_path: Path) -> None:
+def test_commands_add_a_payee_and_pay_out_to_it(embedded: Embedded, tmp_path: Path) -> None:
     dora, payee, key = new_account(embedded, "dora", "100.00"), new_key("payee"), new_key("payout")
     payout = {"key": key, "account": dora, "amount": "48.20", "currency": "EUR", "destination": payee}
     file = tmp_path / "payouts.jsonl"

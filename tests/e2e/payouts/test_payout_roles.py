@@ -1,4 +1,4 @@
-"""A stolen role of a payouts' function is refused.
+"""IAM refuses a payout function's stolen role all other actions.
 
 The embedded AWS evaluates neither `dynamodb:LeadingKeys` nor `dynamodb:Attributes`: that BankEvents changes
 no payout's status, IBAN or amount is tested in the template.

@@ -45,7 +45,7 @@ PAYOUTS = int(os.environ.get("PAYOUT_STORM", "200"))
 THREADS, REPEATS = 8, 2
 KILLS_MIN, STALLS_MIN = PAYOUTS // 20, 2
 SECONDS_MAX = 900 + 5 * PAYOUTS
-"""Of each phase."""
+"""Time limit of each phase."""
 
 PAUSES_SECONDS = (1, 2, 4, 8, 16)
 
@@ -58,10 +58,10 @@ MIX = (
     *(Behaviour.ERROR_HOUR, Behaviour.PAY, Behaviour.REFUSE, Behaviour.PAY, Behaviour.ARRIVE_LATE),
     *(Behaviour.PAY, Behaviour.REFUSE, Behaviour.PAY, Behaviour.FORGET_KEY, Behaviour.PAY),
 )
-"""Of the bank: it answers most, as the circuit around it would let little through otherwise."""
+"""The bank's behaviours: it answers most requests, or its circuit would block the storm."""
 
 BEHAVIOURS = tuple(dict.fromkeys(MIX))
-"""Each of an account's payouts."""
+"""Distinct behaviours; each has its own account."""
 
 ENDS = dict.fromkeys(BEHAVIOURS, Status.CONFIRMED) | {Behaviour.REFUSE: Status.REFUSED}
 
@@ -81,7 +81,7 @@ class Storm:
     killed_at_work: int = 0
     stalls: int = 0
     empty: int = 0
-    """Answers of the embedded AWS for a function that died as it answered: 200 without a body."""
+    """Empty 200 answers of the embedded AWS for functions that died while answering."""
 
     answered: list[str] = field(default_factory=list)
 
@@ -177,9 +177,9 @@ class Storm:
             yield
 
     def kill(self, ended: Event) -> None:
-        """Kill no second function before an answer: on a busy machine none would live long enough.
+        """Kill functions, with an answer between two kills: else a busy machine would never answer.
 
-        None dies in its start: the embedded AWS would end all environments of the function.
+        No function dies while starting: the embedded AWS would end all its environments.
         """
         aws, seen = psutil.Process(self.embedded.running().pid), 0
         give_up_at = time.monotonic() + SECONDS_MAX
@@ -208,7 +208,7 @@ class Storm:
     # Afterwards
 
     def follow_until(self, *ends: Status) -> None:
-        """Look at each payout, as its schedule does more seldom, until it has one of these states."""
+        """Look at each payout, more often than its schedule, until it has one of these statuses."""
         give_up_at = time.monotonic() + SECONDS_MAX
         while left := [key for key, row in self.rows().items() if row["status"] not in ends]:
             assert time.monotonic() < give_up_at, self.tally()
@@ -217,7 +217,7 @@ class Storm:
             time.sleep(2)
 
     def look(self, key: str) -> None:
-        """A look may meet the schedule's, find all functions busy, or die."""
+        """Look at a payout. The look can overlap the schedule's, be throttled, or die."""
         with suppress(ClientError):
             self._lambda.invoke(
                 FunctionName=self.embedded.functions["FollowPayouts"], Payload=json.dumps({"key": key})
@@ -269,7 +269,7 @@ class Storm:
 
 
 def has_begun(function: psutil.Process) -> bool:
-    """Whether it has asked for its first call, or been called."""
+    """Return whether the function has polled for its first call."""
     with suppress(psutil.Error):
         return bool(function.net_connections())
     return False

@@ -17,7 +17,7 @@ Walked = tuple[dict[str, Any], bool]
 
 @pytest.fixture(scope="module")
 def walked() -> Iterator[Walked]:
-    """On an embedded AWS of its own: its schedules are on, as recovery must start claimed lines."""
+    """Run the demo on its own embedded AWS, with schedules: recovery must start claimed lines."""
     with embedded_aws() as embedded, pytest.MonkeyPatch.context() as patched:
         embedded.up()
         patched.setattr(state, "SCRATCH", embedded.home / "embedded")
@@ -33,7 +33,7 @@ def test_each_line_ends_once_though_functions_are_killed(walked: Walked) -> None
     assert (run["status"], run["begun"], run["started"], run["ended"]) == ("FINISHED", LINES, LINES, LINES)
 
 
-def test_results_and_shop_agree_on_each_cent(walked: Walked) -> None:
+def test_the_sum_of_the_results_equals_the_shops_debits(walked: Walked) -> None:
     shown, _ = walked
 
     assert shown["sum_of_the_file"] == "399.00"
@@ -43,7 +43,7 @@ def test_results_and_shop_agree_on_each_cent(walked: Walked) -> None:
     assert (shown["reconciliation"]["conserved"], shown["reconciliation"]["faults"]) == (True, [])
 
 
-def test_two_persons_decided_the_run(walked: Walked) -> None:
+def test_two_persons_proposed_and_approved_the_demo_run(walked: Walked) -> None:
     run = walked[0]["run"]
 
     assert "/olga-" in run["proposed_by"]

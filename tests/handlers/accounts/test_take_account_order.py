@@ -76,7 +76,7 @@ def test_a_repeated_order_returns_the_accounts_current_state(calls: Calls) -> No
     ("order", "available", "error"),
     [(DEPOSIT, 100_000_000 - 4819, errors.CapExceeded), (WITHDRAW, 4819, errors.InsufficientFunds)],
 )
-def test_an_order_forbidden_by_the_account_is_refused_by_name(
+def test_an_order_that_the_balance_forbids_is_refused(
     calls: Calls, order: dict[str, str], available: int, error: type[Exception]
 ) -> None:
     calls.ledger.open("alice", available)

@@ -28,7 +28,7 @@ KEY = "bank-of-the-day-0001"
 
 @pytest.fixture
 def lines(calls: Calls, bank: MemoryS3) -> list[str]:
-    """Identities of two lines that only the bank has."""
+    """Identities of two bank lines without an order."""
     others = [paid("ACC-alice", "7.00"), paid("ACC-alice too", "0.30")]
     put(bank, day(paid(), *others))
     read()
@@ -133,7 +133,7 @@ def test_a_proposal_with_invalid_lines_is_refused(calls: Calls, lines: list[str]
         propose(calls, wrong)
 
 
-def test_a_line_that_cannot_be_booked_stops_no_other(calls: Calls, lines: list[str]) -> None:
+def test_an_unbookable_line_does_not_stop_the_other_lines(calls: Calls, lines: list[str]) -> None:
     unknown = "f" * 64
     told = {lines[0]: "nobody", lines[1]: "alice", unknown: "alice"}
     digest = propose(calls, told)["digest"]

@@ -43,7 +43,7 @@ RIGHT = day(paid())
 
 @pytest.fixture
 def bank(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """Both buckets; an account has a deposit."""
+    """The statement and journal buckets. An account has a deposit."""
     client = MemoryS3(page=2)
     monkeypatch.setattr(inbox, "_client", client)
     for name in ("STATEMENTS_BUCKET", "JOURNAL_BUCKET"):
@@ -71,7 +71,7 @@ def of_bank(calls: Calls) -> dict[tuple[str, str], Row]:
 
 
 def matched(calls: Calls) -> dict[str, str]:
-    """Return the line of each order, after both rows of each match are found equal."""
+    """Return each order's line; check that both rows of a match agree."""
     found = of_bank(calls)
     lines = {row["line"]: row["order"] for (_, sk), row in found.items() if sk == "MATCH"}
     orders = {row["order"]: row["line"] for (_, sk), row in found.items() if sk == "BANKED"}
@@ -95,7 +95,7 @@ def test_a_statement_is_recorded_with_each_lines_matching_order(calls: Calls, ba
     assert_conserved(calls.ledger.rows())
 
 
-def test_a_statement_that_comes_again_adds_nothing(calls: Calls, bank: MemoryS3) -> None:
+def test_a_repeated_statement_adds_nothing(calls: Calls, bank: MemoryS3) -> None:
     put(bank, RIGHT)
     read()
     before = of_bank(calls)
@@ -167,7 +167,7 @@ def test_a_second_match_of_line_or_order_is_refused(calls: Calls, bank: MemoryS3
     assert matched(calls) == {KEY: "f" * 64}
 
 
-def test_a_bank_line_is_matched_once_its_order_arrives(calls: Calls, bank: MemoryS3) -> None:
+def test_a_bank_line_is_matched_after_its_order_arrives(calls: Calls, bank: MemoryS3) -> None:
     put(bank, day(paid("later", "7.00", side=Side.OUT)))
     assert read()["matched"] == 0
     calls.administer(WITHDRAW | {"amount": "7.00", "reference": "LATER"})
@@ -216,7 +216,7 @@ def test_a_line_that_differs_in_one_field_matches_no_order(
     ],
     ids=["truncated", "pdf", "empty", "notification", "currency"],
 )
-def test_a_file_that_is_no_statement_is_counted_and_left(
+def test_an_invalid_statement_file_is_counted_and_left_in_place(
     calls: Calls, bank: MemoryS3, content: bytes
 ) -> None:
     put(bank, content, "wrong.xml")

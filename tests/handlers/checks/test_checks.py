@@ -33,7 +33,7 @@ RESUME = {"key": KEY, "owner": OWNER}
 
 
 class Asked:
-    """A check's function with settable answer."""
+    """A check's function with a settable answer."""
 
     def __init__(self, answer: Any) -> None:
         self.answer, self.tokens = answer, list[str]()
@@ -54,7 +54,7 @@ class Checks:
     monkeypatch: pytest.MonkeyPatch
 
     def install(self, **answers: Any) -> dict[str, Asked]:
-        """Give the stage checks, by name and answer; all may refuse as `lost`, and wait for a day."""
+        """Install checks with these answers. Each can refuse as `lost` and wait a day."""
         asked = {name: Asked(answer) for name, answer in answers.items()}
         self.declare(
             **{
@@ -87,12 +87,12 @@ class Checks:
         self.calls("VerifyKyc")
 
     def stops(self, error: type[Exception], told: str | None = None) -> None:
-        """Verify, and meet this error."""
+        """Verify, and expect this error."""
         with pytest.raises(error, match=told):
             self.verify()
 
     def hear(self, path: str = "/delivered", caller: Any = signed, **more: Any) -> tuple[int, dict[str, str]]:
-        """Call back; return the status and the content of the answer."""
+        """Send a check's callback; return the answer's status and content."""
         return self.hear_event(sent(path, caller, **more))
 
     def hear_event(self, event: Any) -> tuple[int, dict[str, str]]:
@@ -106,7 +106,7 @@ class Checks:
         self.calls.recover_now(**RESUME)
 
     def during(self, name: str, happens: Callable[[], object]) -> None:
-        """Let something happen within a call, just before the store's next call of this name."""
+        """Run `happens` just before the store's next call of method `name`."""
 
         def act() -> None:
             happens()
@@ -151,7 +151,7 @@ def waiting(checks: Checks) -> Checks:
 
 @pytest.fixture
 def proven(waiting: Checks) -> Checks:
-    """The same, approved by its callback, and verified."""
+    """A verified payment, which `delivered` approved by callback."""
     waiting.calls.later()
     waiting.hear()
     waiting.resume()
@@ -163,7 +163,7 @@ def proven(waiting: Checks) -> Checks:
 # Answers
 
 
-def test_kyc_is_asked_once_all_checks_have_approved(checks: Checks) -> None:
+def test_kyc_is_asked_only_after_all_checks_have_approved(checks: Checks) -> None:
     asked = checks.pay(limits=Approve({"today": 3}), delivered=Approve())
 
     checks.verify()
@@ -182,7 +182,7 @@ def test_kyc_is_asked_once_all_checks_have_approved(checks: Checks) -> None:
     assert (checks.calls.provider.asked, checks.verdict) == ([KEY], ("APPROVED", []))
 
 
-def test_a_checks_declared_refusal_is_recorded_and_asked_for_once(checks: Checks) -> None:
+def test_a_check_is_not_asked_again_after_its_declared_refusal(checks: Checks) -> None:
     asked = checks.pay(limits=Approve(), delivered=Refuse("lost", {"parcel": "1"}))
 
     for _ in range(2):
@@ -221,7 +221,7 @@ def test_a_failing_check_is_named_and_asked_again(checks: Checks, answer: Any, w
     assert (len(asked["limits"].tokens), checks.verdict) == (1, ("APPROVED", []))
 
 
-def test_an_undeclared_wait_of_a_check_is_a_fault(checks: Checks) -> None:
+def test_a_check_cannot_wait_without_declaring_wait_seconds(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.declare(delivered=Check(name="delivered", refusals=(), ask=Asked(Wait())))
 
@@ -262,7 +262,7 @@ def test_a_repeatedly_failing_check_is_not_asked_for_a_while(checks: Checks) -> 
     assert checks.calls.counted()["Check.delivered.approved"] == 1
 
 
-def test_no_check_is_asked_too_late(checks: Checks) -> None:
+def test_no_check_is_asked_without_enough_time_left(checks: Checks) -> None:
     asked = checks.pay(delivered=Approve())
 
     with pytest.raises(CheckUnavailable, match="too little"):
@@ -310,7 +310,7 @@ def test_a_wait_ends_a_fixed_time_after_the_hold(checks: Checks) -> None:
     assert checks.calls.counted()["CheckWaits"] == 1
 
 
-def test_the_earlier_ending_of_two_waits_begins(checks: Checks) -> None:
+def test_the_shorter_of_two_waits_begins(checks: Checks) -> None:
     checks.pay(delivered=Wait(), limits=Wait())
     installed = {name: one.check for name, one in of_stage.installed().items()}
     checks.declare(**installed | {"limits": replace(installed["limits"], wait_seconds=3_600)})
@@ -320,7 +320,7 @@ def test_the_earlier_ending_of_two_waits_begins(checks: Checks) -> None:
     assert checks.row["deadline_at"] == timestamp(NOW + timedelta(hours=1))
 
 
-def test_a_wait_whose_end_has_passed_is_reversed_at_once(checks: Checks) -> None:
+def test_a_payment_whose_wait_already_ended_is_reversed_at_once(checks: Checks) -> None:
     asked = checks.pay(delivered=OSError())
     checks.calls.alter(deadline_at=timestamp(NOW + timedelta(days=3)))
     checks.stops(CheckUnavailable)
@@ -398,7 +398,7 @@ def test_a_callback_before_the_check_is_asked_counts(checks: Checks) -> None:
     assert (asked["delivered"].tokens, checks.verdict) == ([], ("APPROVED", []))
 
 
-def test_an_approval_during_the_waits_write_counts_at_once(checks: Checks) -> None:
+def test_an_approval_while_a_wait_begins_counts_at_once(checks: Checks) -> None:
     checks.pay(delivered=Wait())
     checks.during("update", checks.hear)
 
@@ -431,7 +431,7 @@ def test_a_callback_ends_a_wait_that_begins_during_its_write(checks: Checks) -> 
 
 
 def test_a_refusal_from_a_concurrent_call_ends_another_checks_wait(checks: Checks) -> None:
-    """It lands after the first call's answers, and before its wait begins, or after that."""
+    """The refusal is recorded after the first call's answers, just before its wait is written."""
     asked = checks.pay(delivered=Wait(), limits=Wait())
 
     def refuses() -> None:
@@ -444,7 +444,7 @@ def test_a_refusal_from_a_concurrent_call_ends_another_checks_wait(checks: Check
     assert ("review" in checks.row, checks.row["answered"], checks.differs) == (False, {"limits"}, [])
 
 
-def test_an_approval_leaves_the_wait_for_another_check(checks: Checks) -> None:
+def test_one_checks_approval_does_not_end_another_checks_wait(checks: Checks) -> None:
     checks.pay(delivered=Wait(), limits=Wait())
     checks.stops(InReview, r"^check delivered")
     before = checks.row
@@ -481,7 +481,7 @@ def test_the_proof_accepts_a_payment_that_waited_twice(checks: Checks) -> None:
     assert (checks.row["waits"], checks.verdict) == (2, ("APPROVED", []))
 
 
-def test_a_kyc_review_may_follow_a_wait(waiting: Checks) -> None:
+def test_a_kyc_review_can_follow_a_wait_for_a_check(waiting: Checks) -> None:
     waiting.calls.later()
     waiting.hear()
     waiting.resume()
@@ -556,7 +556,7 @@ def test_a_callback_signed_with_the_previous_secret_is_accepted(waiting: Checks)
 # Changes of the stage's checks
 
 
-def test_an_added_check_is_for_new_payments_only(waiting: Checks) -> None:
+def test_an_added_check_applies_to_new_payments_only(waiting: Checks) -> None:
     asked = waiting.install(delivered=Wait(), limits=Refuse("lost"))
     with waiting.calls.writes_nothing():
         assert waiting.hear_limits() == 404
@@ -570,7 +570,7 @@ def test_an_added_check_is_for_new_payments_only(waiting: Checks) -> None:
     assert (asked["limits"].tokens, waiting.verdict) == ([], ("APPROVED", []))
 
 
-def test_a_stages_first_check_is_for_new_payments_only(checks: Checks) -> None:
+def test_a_stages_first_check_applies_to_new_payments_only(checks: Checks) -> None:
     checks.calls.before("VerifyKyc")
     asked = checks.install(delivered=Refuse("lost"))
 
@@ -599,7 +599,7 @@ def test_a_refusal_by_a_since_removed_check_still_counts(checks: Checks) -> None
     checks.stops(CheckRefused, r"^check limits: lost$")
 
 
-def test_a_checks_wait_near_its_end_is_no_ending_review(waiting: Checks) -> None:
+def test_waiting_for_a_check_is_not_counted_as_ending_review(waiting: Checks) -> None:
     waiting.calls.later(hours=23.5)
     waiting.calls.counted()
 

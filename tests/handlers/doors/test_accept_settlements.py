@@ -176,7 +176,9 @@ def test_a_claimed_payment_whose_start_fails_is_accepted_and_recovered(
 
 
 @pytest.mark.parametrize("retried", [False, True])
-def test_a_retry_or_recovery_starts_what_a_dead_call_claimed(calls: Calls, post: Post, retried: bool) -> None:
+def test_a_retry_or_recovery_starts_a_dead_calls_claimed_payment(
+    calls: Calls, post: Post, retried: bool
+) -> None:
     calls.step_functions.failing["start_execution"] = Died()
     with suppress(Died):
         post()
@@ -253,7 +255,7 @@ def test_a_prefer_wait_outside_its_range_is_refused(prefer: str) -> None:
 
 
 @pytest.mark.parametrize(("wait", "left_ms", "sleeps"), [("5", 28_000, 5), ("20", 10_000, 4), ("20", 900, 0)])
-def test_a_wait_without_outcome_is_accepted_within_the_calls_time(
+def test_a_wait_without_outcome_returns_accepted_within_the_calls_time(
     post: Post, clock: Clock, wait: str, left_ms: int, sleeps: int
 ) -> None:
     assert post(prefer=f"wait={wait}", left_ms=left_ms) == ACCEPTED

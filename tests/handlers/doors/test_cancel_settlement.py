@@ -40,7 +40,7 @@ def refusal(found: Answer) -> tuple[int, str]:
 
 @pytest.mark.parametrize("body", [NAMELESS, WIRE, WITHOUT_FEE])
 @pytest.mark.parametrize("headers", [{}, {"if_match": '"1"'}])
-def test_cancelling_a_claimed_payment_rejects_it_for_good(
+def test_cancelling_a_claimed_payment_rejects_it_permanently(
     calls: Calls, cancel: Cancel, body: Any, headers: dict[str, str]
 ) -> None:
     execution = calls.claimed()
@@ -114,7 +114,7 @@ def test_a_repeated_cancellation_asks_recovery_until_it_owns_the_payment(
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered(), Died()], ids=repr)
-def test_a_cancellation_is_answered_alike_if_asking_recovery_fails(
+def test_a_cancellation_takes_effect_even_if_asking_recovery_fails(
     in_review: Calls, cancel: Cancel, failing: BaseException
 ) -> None:
     in_review.functions.failing = failing

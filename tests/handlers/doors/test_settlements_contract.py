@@ -50,7 +50,7 @@ CONTRACT: dict[str, Any] = yaml.safe_load((CONTRACTS / "settlements.openapi.yaml
 api = schemathesis.openapi.from_dict(
     {name: part for name, part in copy.deepcopy(CONTRACT).items() if name != "security"}
 )
-"""Without the signature, which API Gateway checks and the function never sees."""
+"""The contract without the signature, which API Gateway checks and the function never sees."""
 
 PAYOUTS = {"limits": {"payout": {"EUR": 10_000}, "day": {"EUR": 20_000}}}
 
@@ -307,7 +307,7 @@ def test_each_answer_to_a_reading_keeps_the_contract(door: requests.Session, pat
     assert answer.status_code == status
 
 
-def test_the_contracts_routes_and_limits_are_those_of_the_code() -> None:
+def test_the_contracts_routes_and_limits_match_the_code() -> None:
     schemas = CONTRACT["components"]["schemas"]
     bounds = {
         (path, one["name"]): one["schema"].get("maximum")

@@ -114,7 +114,7 @@ def test_a_redelivered_message_starts_again_only_before_the_hold(calls: Calls, i
     assert (calls.step_functions.names, calls.queues.sent) == ([FIRST] if is_held else [FIRST, FIRST], [])
 
 
-def test_the_same_request_in_another_text_is_a_replay(calls: Calls) -> None:
+def test_the_same_request_in_different_json_text_is_a_replay(calls: Calls) -> None:
     calls.before("HoldFunds")
     calls("HoldFunds", OTHER)
     calls.counted()
@@ -198,7 +198,7 @@ def test_recovery_starts_a_claimed_settlement_that_never_started(calls: Calls) -
 def test_a_message_whose_dead_letter_fails_is_redelivered_alone(
     calls: Calls, failure: Exception, body: str
 ) -> None:
-    """A silent SQS is not a fault of the function, which pages on FunctionFailed."""
+    """FunctionFailed would page someone: a silent SQS counts only as QueueUnavailable."""
     calls.after("HoldFunds")
     calls.counted()
     calls.queues.failure = failure

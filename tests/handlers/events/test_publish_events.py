@@ -113,7 +113,7 @@ def test_a_settled_payment_publishes_four_events_and_its_outcome(stream: Stream)
     assert stream.calls.counted() == {"StepCalled": 1, "EventsPublished": 4}
 
 
-def test_a_change_that_is_no_event_is_not_published(stream: Stream) -> None:
+def test_a_change_without_an_event_publishes_nothing(stream: Stream) -> None:
     row = stream.images[0]
 
     publish(record(row, {**row, "owner": {"S": "recovery"}}, at=AT))
@@ -129,7 +129,7 @@ def test_events_are_published_in_batches_of_ten_in_order(stream: Stream) -> None
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalFailure", "AccessDeniedException", "New"])
-def test_a_temporarily_refused_event_makes_its_batch_come_again(stream: Stream, code: str) -> None:
+def test_a_temporarily_refused_event_causes_redelivery_of_its_batch(stream: Stream, code: str) -> None:
     stream.bus.refuses = lambda event: code if event["sequence"] == "3" else ""
 
     with pytest.raises(EventsUnavailable, match=code):
@@ -178,7 +178,7 @@ def test_only_a_permanently_refused_event_is_put_aside(stream: Stream, code: str
         ({"failure": because({"S": "x" * 30_000})}, {}, "it has more than 24000 bytes"),
     ],
 )
-def test_only_a_change_that_no_function_makes_is_put_aside(
+def test_only_records_that_cannot_become_events_are_put_aside(
     stream: Stream, both: Item, changed: Item | None, reason: str
 ) -> None:
     old, new = stream.images[:2]
@@ -204,8 +204,8 @@ def test_only_a_row_with_an_impossible_key_is_put_aside(stream: Stream) -> None:
     assert stream.aside == [{"key": "not a key", "reason": "SETTLEMENT#not a key: no request has such a key"}]
 
 
-def test_a_reason_that_repeats_the_row_is_cut(stream: Stream) -> None:
-    """A row has up to 400 KB, each byte up to six in JSON: more than a queue takes."""
+def test_the_reason_in_a_put_aside_message_is_truncated(stream: Stream) -> None:
+    """It can repeat a 400 KB row, up to six times larger in JSON: too much for a queue."""
     old, new = stream.images[:2]
     stream.records[1] = record(old, {**new, "status": {"S": "x" * 5_000}}, at=AT)
 

@@ -204,7 +204,7 @@ def test_an_expired_entrys_deletion_is_neither_copied_nor_an_alarm(
 def test_any_other_deletion_raises_the_alarm_and_is_recorded(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
 ) -> None:
-    """DynamoDB deletes any row that claims to expire: without an end given by a function, it alarms."""
+    """DynamoDB deletes any expired row. An expiry that no function sets must raise the alarm."""
     change_config(shortest_retention_days=400)
     counted()
 
@@ -227,7 +227,7 @@ def test_each_deletion_raises_the_alarm_if_entries_never_expire(s3: MemoryS3, co
     [{"N": "1.5"}, {"L": [{"S": "x"}]}, {"B": "eA=="}, {"NULL": True}, {"M": {"a": {"SS": ["b", "a"]}}}],
 )
 def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
-    """An uncopyable row would keep back all rows behind it."""
+    """An uncopyable row would block all later rows."""
     copy(put(row=ENTRY | {"amount": row}))
 
     assert len(list(told(s3))) == 1
@@ -296,7 +296,7 @@ def test_the_periods_of_a_pause_are_sealed_in_batches(s3: MemoryS3, later: Later
 def test_the_slower_of_two_concurrent_sealing_runs_gives_way(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
-    """The slower one has two hours to seal; the other seals the first a moment before."""
+    """The slower run has two hours to seal. The other run seals the first just before."""
     copy(put())
     later(hours=2, minutes=10)
 
@@ -333,7 +333,7 @@ def test_no_seal_follows_an_invalid_seal(s3: MemoryS3, later: Later, content: by
 
 
 def test_rows_are_copied_even_if_the_seal_chain_is_broken(s3: MemoryS3, later: Callable[..., None]) -> None:
-    """A chain that cannot continue keeps no row back."""
+    """A broken chain must not block the rows."""
     s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=b"")
 
     copy(put())

@@ -43,7 +43,7 @@ def refused(kyc: Stage, settlement: Settlement, error: type[SettlementError], me
     assert "canary" not in str(raised.value)
 
 
-def test_the_key_is_read_once_for_many_questions(
+def test_the_api_key_is_read_once_for_many_questions(
     kyc: Stage, settlement: Settlement, secrets: Secrets
 ) -> None:
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_a_probe_without_time_leaves_the_circuit_half_open(kyc: Stage, settlemen
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_no_longer_accepted_is_read_again_once(
+def test_an_api_key_no_longer_accepted_is_read_again_once(
     kyc: Stage, settlement: Settlement, secrets: Secrets, status: int
 ) -> None:
     kyc.ask(settlement)
@@ -93,7 +93,7 @@ def test_a_key_no_longer_accepted_is_read_again_once(
 
 
 @pytest.mark.parametrize(("status", "reads"), [(401, 2), (403, 2), (422, 1)])
-def test_a_refusal_that_does_not_concern_the_key_is_final(
+def test_a_refusal_unrelated_to_the_api_key_is_final(
     kyc: Stage, settlement: Settlement, secrets: Secrets, status: int, reads: int
 ) -> None:
     kyc.answers = [(status, b"canary-answer")]
@@ -259,7 +259,7 @@ NO_MATCH = {"status": 200, "results": []}
 
 @pytest.fixture
 def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Questions to OpenSanctions, which matches no one, with and without names."""
+    """Questions to OpenSanctions, which finds no match. Payments with and without names are held."""
     asked = list[Any]()
 
     def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:

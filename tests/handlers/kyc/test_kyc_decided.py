@@ -29,7 +29,7 @@ from tests.world.services import (
 
 ACCEPTED = (200, {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED"})
 STARTED = ("SettlementStandard", f"{KEY}-r2-{NONCE}", WIRE)
-"""Recovery's start; the webhook's epoch is 1."""
+"""The execution that recovery starts, with epoch 2; the webhook took epoch 1."""
 
 SECOND = replace(signed, id="evt_2")
 

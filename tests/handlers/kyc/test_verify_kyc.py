@@ -39,7 +39,7 @@ EVIDENCE = {
 DEAD = KycUnavailable("kyc: ConnectTimeoutError")
 ANSWERS = [APPROVED, REJECTED, IN_REVIEW]
 UNTIL = ("deadline_at", "in_flight_since", "gsi1sk")
-"""Attributes that a review moves to its end."""
+"""Attributes that a review sets to its end time."""
 
 
 def during(provider: Provider, answer: Verdict, meanwhile: Callable[[], object]) -> None:
@@ -221,7 +221,7 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
 def test_the_first_of_two_answers_stays_and_contradictions_are_reported(
     calls: Calls, log: io.StringIO, first: Verdict, second: Verdict, by_webhook: bool
 ) -> None:
-    """Our own answer is a fact beside the webhook's. A review contradicts only a twin's answer."""
+    """Our own answer is kept beside the webhook's. A review contradicts only a concurrent call's answer."""
     calls.before("VerifyKyc")
     calls.provider.answer = replace(first, reference="ver_2", reason="canary-first")
 
@@ -299,7 +299,7 @@ def test_a_concurrent_calls_review_outweighs_this_calls_answer(
 def test_a_dead_calls_recorded_verdict_outweighs_the_next_answer(
     calls: Calls, log: io.StringIO, first: Verdict, answer: Verdict | Exception
 ) -> None:
-    """The provider is asked first: no step has built on evidence alone."""
+    """The provider is asked again: evidence alone commits no step."""
     calls.before("VerifyKyc")
     calls.provider.answer = first
     die_between(calls)
@@ -332,7 +332,7 @@ def test_a_dead_calls_recorded_verdict_outweighs_the_next_answer(
 
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
 def test_evidence_about_another_request_is_a_conflict(calls: Calls, answer: Verdict | Exception) -> None:
-    """The row, read before the question, has other content: this evidence was written past it."""
+    """The row was read before the question and has other content. The evidence bypassed it."""
     calls.before("VerifyKyc")
     die_between(calls)
     calls.ledger.put(_evidence(calls) | {"request_hash": "another"})

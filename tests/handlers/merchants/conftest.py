@@ -11,7 +11,7 @@ ENTRY = keys.entry("merchant.shop", CLAIMED_AT, KEY, "release")
 
 @pytest.fixture
 def verified(calls: Calls) -> Calls:
-    """A settlement whose release to a merchant with no money is next."""
+    """A settlement before its release to a merchant with balance 0."""
     calls.ledger.open("alice", 10_000)
     calls.ledger.open("merchant.shop", 0)
     calls.run("HoldFunds", "VerifyKyc", settlement=SHOP)
@@ -20,6 +20,6 @@ def verified(calls: Calls) -> Calls:
 
 @pytest.fixture
 def paid(verified: Calls) -> Calls:
-    """The same released, and not yet swept."""
+    """A settlement released to a merchant, and not yet swept."""
     verified.run("ReleaseFunds", settlement=SHOP)
     return verified

@@ -36,7 +36,7 @@ def test_the_stages_highest_balance_does_not_stop_a_merchants_release(verified: 
 def test_an_unpayable_merchant_gets_no_new_release(
     verified: Calls, shop: dict[str, Any] | None, error: type[Exception]
 ) -> None:
-    """A merchant closed after its release: a resumed execution goes on to the fee."""
+    """If the merchant closes after its release, a resumed execution still collects the fee."""
 
     def change() -> None:
         verified.close("merchant.shop")
@@ -79,7 +79,7 @@ def test_a_merchants_release_is_swept_before_a_part_is_taken(paid: Calls) -> Non
     assert paid.account("merchant.shop")["available"] == NET - 500
 
 
-def test_a_merchants_unseen_release_is_no_lack_of_funds(
+def test_a_release_unseen_by_a_stale_read_is_not_reversible(
     verified: Calls, freeze_reads: Callable[[], None]
 ) -> None:
     freeze_reads()

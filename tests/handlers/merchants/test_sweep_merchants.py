@@ -41,7 +41,7 @@ def of_merchant(calls: Calls, account: str, minute: int = 0, **changed: Any) -> 
 
 
 def spoilt(calls: Calls, changed: Row) -> Row:
-    """Put a tampered entry into the second of the release; return its key."""
+    """Put a tampered entry in the same second as the release; return its key."""
     entry = calls.ledger.row(ENTRY)
     assert entry
     key = {**ENTRY, "sk": ENTRY["sk"].replace(KEY, "order-spoilt")}
@@ -64,7 +64,7 @@ def test_sweeping_a_release_makes_it_available_once(paid: Calls) -> None:
     assert paid.counted() == {"StepCalled": 2, "MerchantSwept": 1}
 
 
-def test_a_missing_merchant_delays_no_other(paid: Calls) -> None:
+def test_a_missing_merchant_does_not_delay_the_others(paid: Calls) -> None:
     gone = of_merchant(paid, "merchant.gone")
     paid.counted()
 
@@ -74,7 +74,7 @@ def test_a_missing_merchant_delays_no_other(paid: Calls) -> None:
     assert paid.counted() == {"StepCalled": 1, "AccountNotFound": 1, "MerchantSwept": 1}
 
 
-def test_a_busy_merchant_delays_no_other_and_is_tried_once(
+def test_a_busy_merchant_is_tried_once_without_delaying_others(
     paid: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other writers keep changing its balance; the next merchant sorts behind it."""
@@ -96,7 +96,7 @@ def test_a_busy_merchant_delays_no_other_and_is_tried_once(
     assert paid.counted() == {"StepCalled": 1, "StoreUnavailable": 1, "MerchantSwept": 1}
 
 
-def test_entries_without_time_left_come_again(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_without_time_left_are_redelivered(paid: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_workers, "THREADS", 1)
     paid.ledger.open("merchant.zoo", 0)
     entries = [of_merchant(paid, "merchant.zoo"), of_merchant(paid, "merchant.shop", 1), ENTRY]
@@ -163,7 +163,7 @@ def test_only_a_forged_entry_is_put_aside(paid: Calls, changed: Row) -> None:
     assert paid.queues.to == [os.environ["SWEEPS_PUT_ASIDE"]]
 
 
-def test_an_entry_that_is_no_release_is_ignored(paid: Calls) -> None:
+def test_an_entry_other_than_a_release_is_ignored(paid: Calls) -> None:
     spoilt(paid, {"step": "deposit", "currency": None, "amount": None})
 
     assert sweep(ENTRY) == []
@@ -173,8 +173,8 @@ def test_an_entry_that_is_no_release_is_ignored(paid: Calls) -> None:
 
 
 @pytest.mark.parametrize("amount", [100, 4772, 5000])
-def test_a_release_changed_after_its_sweep_is_put_aside(paid: Calls, amount: int) -> None:
-    """The first one was swept before a foreign hand changed it. Once mended, the late one is swept."""
+def test_a_late_release_beside_a_tampered_release_is_put_aside(paid: Calls, amount: int) -> None:
+    """The first release was swept before the tampering. After its repair, the late release is swept."""
     sweep(ENTRY)
     entry = paid.ledger.row(ENTRY)
     assert entry
@@ -201,7 +201,7 @@ def test_a_corrected_entry_is_swept_with_its_minutes_other_entries(paid: Calls) 
     assert len(paid.queues.sent) == 1
 
 
-def test_a_later_sweep_puts_no_unreported_malformed_entry_aside(paid: Calls) -> None:
+def test_a_sweep_puts_only_entries_of_its_message_aside(paid: Calls) -> None:
     spoilt(paid, {"amount": "many"})
 
     sweep(ENTRY)
@@ -232,7 +232,7 @@ def test_only_an_unreadable_message_is_put_aside_with_its_reason(paid: Calls, bo
 @pytest.mark.parametrize(
     "changed", [{"folded": 1}, {"folded": {"57": "x"}}, {"version": Decimal("1.5")}], ids=str
 )
-def test_a_minutes_unreadable_row_holds_up_no_other_minute(paid: Calls, changed: Row) -> None:
+def test_an_unreadable_sweep_row_delays_only_its_own_minute(paid: Calls, changed: Row) -> None:
     later = {**ENTRY, "sk": ENTRY["sk"].replace("T12:", "T13:")}
     entry = paid.ledger.row(ENTRY)
     assert entry
@@ -267,7 +267,7 @@ def test_a_message_that_cannot_be_put_aside_is_redelivered(paid: Calls) -> None:
     ],
     ids=str,
 )
-def test_only_the_reference_that_is_no_release_is_put_aside(paid: Calls, wrong: Any) -> None:
+def test_only_an_invalid_reference_to_a_release_is_put_aside(paid: Calls, wrong: Any) -> None:
     event = released(ENTRY)
     event["Records"][0]["body"] = json.dumps([wrong, *json.loads(event["Records"][0]["body"])])
 

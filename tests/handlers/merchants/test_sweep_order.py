@@ -23,7 +23,7 @@ SHOP = "merchant.shop"
 
 @pytest.fixture
 def backlog(paid: Calls) -> Calls:
-    """Thirty such releases in distinct minutes and several partitions."""
+    """Thirty unswept releases in distinct minutes and several partitions."""
     entry = paid.ledger.row(ENTRY)
     assert entry
     for number in range(1, 30):
@@ -76,7 +76,7 @@ def test_a_call_with_time_sweeps_a_whole_backlog(backlog: Calls) -> None:
 
 
 def test_already_swept_minutes_are_not_read_again(backlog: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Years of history must be passed within few calls."""
+    """A few calls must skip years of swept history."""
     sweep(backlog)
     monkeypatch.setattr(sweeper, "fold", lambda *_: pytest.fail("the minute is swept"))
 
@@ -181,7 +181,7 @@ def test_a_merchant_with_unswept_money_is_not_closed(paid: Calls) -> None:
     assert "closed_at" not in paid.account(SHOP)
 
 
-def test_a_merchant_is_closed_once_its_money_is_withdrawn(paid: Calls) -> None:
+def test_a_merchant_is_closed_after_its_money_is_withdrawn(paid: Calls) -> None:
     sweep(paid)
     paid.ledger.open(SHOP, 0)
 

@@ -99,7 +99,7 @@ class Desk:
         return found
 
     def change(self, **attributes: Any) -> None:
-        """Overwrite attributes of the proposal's row, as a writer of the table may."""
+        """Overwrite attributes of the proposal's row, as a writer of the table can."""
         self.calls.ledger.put(self.row | attributes)
 
     def evidence(self, step: str | None = None) -> Row:
@@ -115,7 +115,7 @@ class Desk:
         return list(reconcile(self.calls.ledger.rows(), lambda difference: Look.DISAGREES).faults)
 
     def faults(self) -> list[str]:
-        """The settlement's faults: the accounts of these tests lack opening orders."""
+        """Return only the settlement's faults: these accounts lack opening orders."""
         return [fault for fault in self.all_faults() if fault.startswith(f"SETTLEMENT#{KEY}")]
 
 
@@ -155,7 +155,7 @@ def proposed(desk: Desk) -> Desk:
 
 @pytest.fixture
 def only_conditions(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Leave an approval to the conditions of its write, as if another move came after the reads."""
+    """Skip an approval's check after its reads: only the conditions of its write protect it."""
     return lambda: monkeypatch.setattr("settlement.orders.approval.ensure_approvable", lambda *seen: None)
 
 

@@ -33,7 +33,7 @@ THEMSELVES: dict[str, list[Person]] = {
 """Identities of one person: a user, or a session of that name of any role."""
 
 FEDERATED = ("arn:aws:sts::123456789012:federated-user/bea", "123456789012:bea")
-"""An IAM user with GetFederationToken takes any name: no trust policy binds it."""
+"""With GetFederationToken, an IAM user chooses any name: no trust policy restricts it."""
 
 
 # The persons
@@ -269,7 +269,7 @@ def test_approving_without_a_proposal_is_refused(desk: Desk) -> None:
         desk.approve()
 
 
-def test_a_proposal_can_only_be_approved_by_its_decisions_route(proposed: Desk) -> None:
+def test_a_proposal_is_approved_only_on_its_decisions_route(proposed: Desk) -> None:
     for other in set(ALL) - {proposed.decision}:
         named = {"decision": other, "digest": proposed.digest, **SHOWN[other]}
         with proposed.refuses(f"no proposal to {other}$"):

@@ -115,9 +115,7 @@ def test_an_unclaimed_key_is_not_found(calls: Calls) -> None:
         ("start_execution", f"{KEY}-c1-{NONCE}: not started: ClientError"),
     ],
 )
-def test_the_caller_is_told_that_step_functions_did_not_answer(
-    calls: Calls, operation: str, message: str
-) -> None:
+def test_the_call_fails_if_step_functions_does_not_answer(calls: Calls, operation: str, message: str) -> None:
     calls.after("HoldFunds")
     calls.begin(error=REJECTED_BY_KYC)
     calls.step_functions.failing[operation] = throttled(operation)
@@ -129,7 +127,7 @@ def test_the_caller_is_told_that_step_functions_did_not_answer(
     assert calls.counted() == {"StepCalled": 1, "StartUnavailable": 1}
 
 
-def test_the_caller_is_told_that_the_table_did_not_answer(calls: Calls) -> None:
+def test_the_call_fails_if_the_table_does_not_answer(calls: Calls) -> None:
     calls.after("HoldFunds")
 
     with calls.fails("read", StoreUnavailable("DynamoDB: x")), pytest.raises(StoreUnavailable):

@@ -79,7 +79,7 @@ SPENT, MOVED = "payee: the account has too little available to give back", "the 
         ("VoidHold", "alice", None, AccountNotFound, "payer"),
     ],
 )
-def test_a_reversal_that_an_account_prevents_is_refused_by_name(
+def test_a_refused_reversal_names_the_party_that_prevents_it(
     calls: Calls, state: str, account: str, row: dict[str, Any] | None, error: type[Exception], party: str
 ) -> None:
     found = calls.reopened(state)

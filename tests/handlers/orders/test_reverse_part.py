@@ -60,7 +60,7 @@ def test_reversing_a_part_pays_the_payer_and_keeps_the_fee(settled: Calls) -> No
     assert settled.step_functions.started == []
 
 
-def test_the_parts_add_up_to_the_released_amount_at_most(settled: Calls) -> None:
+def test_the_parts_cannot_exceed_the_released_amount(settled: Calls) -> None:
     reverse(settled)
     reverse(settled, 2, "40.00")
     with settled.writes_nothing(), pytest.raises(PartRefused, match=r"^amount: is more than what is left"):
@@ -134,7 +134,7 @@ def test_a_part_is_refused_if_the_payee_spent_the_money(settled: Calls) -> None:
     assert counted_parts(settled) == ("SETTLED", 1, 499, 0)
 
 
-def test_a_part_whose_answer_was_lost_may_be_repeated(settled: Calls) -> None:
+def test_a_part_whose_answer_was_lost_can_be_repeated(settled: Calls) -> None:
     silent = StoreUnavailable("DynamoDB: no answer")
     with settled.fails("record", silent, after=True), pytest.raises(StoreUnavailable):
         reverse(settled)

@@ -120,7 +120,7 @@ def test_a_bad_order_names_its_field_and_writes_nothing(
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", "[" * 100_000, " " * 30_000])
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: bool) -> None:
+def test_a_body_other_than_a_json_object_is_refused(limbo: Calls, body: str, encoded: bool) -> None:
     event = request("retry", body, ORDER["by"]) | {"isBase64Encoded": encoded}
 
     with limbo.writes_nothing():
@@ -129,14 +129,14 @@ def test_a_body_that_is_no_object_is_refused(limbo: Calls, body: str, encoded: b
     assert (answer["statusCode"], json.loads(answer["body"])["message"][:5]) == (400, "body:")
 
 
-def test_a_field_given_twice_is_refused_as_readers_differ(calls: Calls) -> None:
+def test_a_field_given_twice_is_refused_as_parsers_differ(calls: Calls) -> None:
     told = r"^body: must have each field once, and has key twice$"
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=told):
         calls.raw_order("recover", f'{{"key": "{KEY}", "key": "{KEY}"}}')
 
 
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_body_above_the_limit_is_refused_with_both_figures(limbo: Calls, encoded: bool) -> None:
+def test_an_oversized_body_is_refused_with_limit_and_size(limbo: Calls, encoded: bool) -> None:
     """The limit applies to the bytes, not to their base64."""
     for size in (BODY_BYTES_MAX, BODY_BYTES_MAX + 1):
         body = '{"key": "é"}'.encode().ljust(size)
@@ -209,7 +209,7 @@ def test_a_case_whose_account_is_missing_can_be_decided(calls: Calls, decision: 
 
 @pytest.mark.parametrize("first", DECISIONS)
 @pytest.mark.parametrize("raced", [True, False])
-def test_a_case_is_decided_once_and_repetitions_are_answered_alike(
+def test_a_case_is_decided_once_and_repetitions_get_equal_answers(
     limbo: Calls, freeze_reads: Callable[[], None], first: str, raced: bool
 ) -> None:
     if raced:

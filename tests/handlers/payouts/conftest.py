@@ -1,4 +1,4 @@
-"""The functions of the payouts on a signing table, with a bank that a test speaks for."""
+"""The payout functions on a signing table, with a bank that the test scripts."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ def numbered(number: int) -> str:
 
 @dataclass
 class Bank:
-    """A bank whose answers a test sets. `poisoned` payouts raise an error that no adapter may raise."""
+    """A bank whose answers a test sets. `poisoned` payouts raise an error that adapters must not raise."""
 
     answer: Accepted | Refused | Unknown = field(default_factory=Accepted)
     found: Found | NeverSeen | Unknown = field(default_factory=lambda: Found(Word.ACCEPTED))
@@ -70,7 +70,7 @@ class Bank:
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """The room's functions, and the persons around them."""
+    """The payout functions, and the orders of persons."""
 
     calls: Calls
     bank: Bank
@@ -108,7 +108,7 @@ class Desk:
         return answered(self.calls.handlers["TakeOrder"](event, Context()))
 
     def payable(self, name: str = "landlord") -> None:
-        """Two persons have named a payee two days ago."""
+        """Let two persons add and confirm a payee, two days ago."""
         self.calls.later(days=-2)
         self.order("add-payee", PAYEE | {"id": name})
         self.order("confirm-payee", CONFIRM | {"id": name}, BEA)
@@ -140,13 +140,13 @@ class Desk:
         self.calls.ledger.put(self.row(key) | attributes)
 
     def shown(self, **more: Any) -> dict[str, Any]:
-        """A decision about the open case, as a person is shown it."""
+        """Return a decision that repeats the open case's shown values."""
         state = self.state()
         told = {"key": KEY, "case": state.cases, "digest": state.digest, "reason": "a call to the bank"}
         return told | {"verdict": "not-paid"} | more
 
     def case(self) -> None:
-        """A payout that the bank has not answered for days, so that persons decide. Then it answers."""
+        """Make a case: the bank leaves a payout unanswered for days, then has never seen it."""
         self.reserve()
         self.bank.answer = self.bank.found = Unknown("500")
         self.look()

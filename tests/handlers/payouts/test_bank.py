@@ -21,7 +21,7 @@ TRIES = 5
 
 
 class Served(BaseHTTPRequestHandler):
-    """Pays each order once by its key; `silent` ends each call after its effect, `told` by an answer."""
+    """Pays each order once by its key. `silent`: each call takes effect without an answer."""
 
     protocol_version = "HTTP/1.1"
     orders: dict[str, dict[str, Any]]
@@ -150,7 +150,7 @@ def test_an_open_circuit_stops_a_send_before_its_record(wired: tuple[Desk, Any])
     assert len(bank.orders) == 40
 
 
-def test_a_renewed_token_serves_the_same_connection(
+def test_a_renewed_token_is_used_after_the_cache_has_expired(
     wired: tuple[Desk, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk, bank = wired
@@ -199,7 +199,7 @@ def test_a_payout_is_followed_after_its_currency_left_the_limits(
     assert desk.look()["status"] == "PAID"
 
 
-def test_a_key_of_one_payout_never_serves_another(wired: tuple[Desk, Any]) -> None:
+def test_each_payout_is_sent_under_its_own_key(wired: tuple[Desk, Any]) -> None:
     desk, bank = wired
     desk.reserve()
     desk.look()

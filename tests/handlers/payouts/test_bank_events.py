@@ -1,4 +1,4 @@
-"""The bank's webhook brings a look forward. Anybody may call it, so it proves and moves nothing."""
+"""The bank's webhook brings a look forward. Anybody can call it, so it proves and moves nothing."""
 
 import base64
 import hmac
@@ -24,7 +24,7 @@ HEARD = (200, {"reference": REFERENCE, "status": "UNKNOWN"})
 
 @pytest.fixture
 def waiting(desk: Desk) -> Desk:
-    """A payout in doubt for an hour, whose next look is far away."""
+    """A payout in doubt, whose next look is at midnight."""
     desk.reserve()
     desk.bank.answer = desk.bank.found = Unknown("500")
     desk.look()
@@ -44,7 +44,7 @@ def test_an_event_brings_the_next_look_forward_and_moves_nothing(waiting: Desk) 
     assert (waiting.bank.sent, waiting.bank.asked) == ([KEY], [])
 
 
-def test_an_event_that_comes_again_writes_nothing(waiting: Desk) -> None:
+def test_a_repeated_event_writes_nothing(waiting: Desk) -> None:
     waiting.hear(EVENT)
     waiting.calls.later()
 
@@ -52,7 +52,7 @@ def test_an_event_that_comes_again_writes_nothing(waiting: Desk) -> None:
         assert waiting.hear(EVENT, Caller(at=past(seconds=7), id="evt_2")) == HEARD
 
 
-def test_two_events_at_once_bring_one_look(waiting: Desk) -> None:
+def test_two_concurrent_events_bring_the_next_look_forward_once(waiting: Desk) -> None:
     store = _dependencies.store
     waiting.calls.meanwhile(store, "transact", lambda: hints.bring_forward(store, REFERENCE, NOW))
 
@@ -61,7 +61,7 @@ def test_two_events_at_once_bring_one_look(waiting: Desk) -> None:
     assert waiting.state().listed_at == "2026-11-20T12:00:05.123Z"
 
 
-def test_the_bank_may_fold_the_references_letters(waiting: Desk) -> None:
+def test_an_event_with_a_lower_case_reference_is_accepted(waiting: Desk) -> None:
     assert waiting.hear(EVENT | {"reference": REFERENCE.lower()})[0] == 200
 
     assert waiting.state().listed_at == "2026-11-20T12:00:05.123Z"
@@ -84,7 +84,9 @@ def test_the_bank_may_fold_the_references_letters(waiting: Desk) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_an_event_about_no_payout_is_refused(waiting: Desk, body: Any, status: int, error: str) -> None:
+def test_an_event_without_a_known_payout_is_refused(
+    waiting: Desk, body: Any, status: int, error: str
+) -> None:
     with waiting.calls.writes_nothing():
         answer = waiting.hear(body)
 
@@ -93,7 +95,7 @@ def test_an_event_about_no_payout_is_refused(waiting: Desk, body: Any, status: i
 
 
 @pytest.mark.parametrize("body", [b"\xff", b'{"reference": "\xff"}', b"\xef\xbb\xbf{}", b""])
-def test_a_signed_body_that_is_no_text_is_refused(waiting: Desk, body: bytes) -> None:
+def test_a_signed_body_without_valid_utf_8_json_is_refused(waiting: Desk, body: bytes) -> None:
     event = Caller()({})
     named = f"evt_1.{event['headers']['webhook-timestamp']}.".encode()
     digest = hmac.digest(base64.b64decode(SECRET.removeprefix("whsec_")), named + body, "sha256")
@@ -118,11 +120,13 @@ def test_a_signed_body_that_is_no_text_is_refused(waiting: Desk, body: bytes) ->
     ],
     ids=["current", "previous", "stolen", "slow clock", "fast clock", "old", "of the future"],
 )
-def test_only_the_banks_secrets_sign_and_only_for_minutes(waiting: Desk, caller: Caller, status: int) -> None:
+def test_an_event_needs_a_valid_secret_and_a_recent_timestamp(
+    waiting: Desk, caller: Caller, status: int
+) -> None:
     assert waiting.hear(EVENT, caller)[0] == status
 
 
-def test_the_previous_secret_ends_at_its_time(waiting: Desk) -> None:
+def test_the_previous_secret_is_refused_after_its_expiry(waiting: Desk) -> None:
     waiting.calls.secrets.content |= {"previous_until": "2026-11-20T12:00:00Z"}
 
     assert waiting.hear(EVENT, Caller(secret=PREVIOUS))[0] == 401
@@ -139,7 +143,7 @@ def test_a_call_without_a_header_reads_no_secret(waiting: Desk, name: str) -> No
 
 
 @pytest.mark.parametrize("content", [throttled("GetSecretValue"), "canary", "[]", {"current": "short"}, {}])
-def test_an_unreadable_secret_alarms_and_asks_for_a_repeat(
+def test_an_unreadable_secret_raises_an_alarm_and_returns_503(
     waiting: Desk, log: io.StringIO, content: Any
 ) -> None:
     waiting.calls.secrets.content = content
@@ -151,20 +155,20 @@ def test_an_unreadable_secret_alarms_and_asks_for_a_repeat(
     assert "canary" not in json.dumps(told)
 
 
-def test_an_event_of_a_damaged_row_asks_for_a_repeat(waiting: Desk) -> None:
+def test_an_event_about_a_damaged_row_returns_503(waiting: Desk) -> None:
     waiting.alter(holder="")
 
     assert waiting.hear(EVENT)[0] == 503
 
 
-def test_a_silent_table_asks_for_a_repeat(waiting: Desk) -> None:
+def test_an_unavailable_table_returns_503_and_a_retry_succeeds(waiting: Desk) -> None:
     with waiting.calls.fails("transact", StoreUnavailable("DynamoDB: dead")):
         assert waiting.hear(EVENT)[0] == 503
 
     assert waiting.hear(EVENT) == HEARD
 
 
-def test_an_event_that_comes_during_a_move_leaves_the_move(waiting: Desk) -> None:
+def test_an_event_keeps_the_effect_of_a_concurrent_look(waiting: Desk) -> None:
     waiting.calls.later(hours=1)
     waiting.calls.meanwhile(
         _dependencies.store, "transact", lambda: waiting.calls.functions.answers({"key": KEY})
@@ -176,7 +180,7 @@ def test_an_event_that_comes_during_a_move_leaves_the_move(waiting: Desk) -> Non
     assert waiting.bank.sent == [KEY]
 
 
-def test_an_event_of_an_ended_payout_writes_nothing(desk: Desk) -> None:
+def test_an_event_about_an_ended_payout_writes_nothing(desk: Desk) -> None:
     desk.case()
     with desk.calls.writes_nothing():
         assert desk.hear(EVENT, Caller(at=past(days=4)))[1]["status"] == "LIMBO"

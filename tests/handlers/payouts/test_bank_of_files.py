@@ -1,4 +1,4 @@
-"""FollowPayouts hands files to a bank that takes them."""
+"""FollowPayouts exchanges files with a bank through a bucket."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from tests.unit.payouts.reports import report
 DEBTOR = {"name": "Market & Sons", "iban": "NL91ABNA0417164300"}
 FILE = f"{PREFIX}{REFERENCE}.xml"
 ADDRESSES_MAX = 8
-"""Of S3, by DNS: each has the time to connect."""
+"""Maximum number of S3 addresses in DNS; each can use the whole connect timeout."""
 
 
 class S3:
@@ -65,7 +65,7 @@ def names(s3: S3) -> list[str]:
     return [one["Key"] for one in s3.client.list_objects_v2(Bucket="files").get("Contents", ())]
 
 
-def test_a_payout_becomes_a_file_without_any_secret(filed: tuple[Desk, S3]) -> None:
+def test_a_payout_is_sent_as_a_file_without_any_secret(filed: tuple[Desk, S3]) -> None:
     desk, s3 = filed
     desk.reserve()
 
@@ -89,7 +89,7 @@ def test_a_run_writes_a_file_for_each_due_payout(filed: tuple[Desk, S3]) -> None
     assert len(names(s3)) == 24
 
 
-def test_a_run_reports_no_circuit_where_none_is(filed: tuple[Desk, S3]) -> None:
+def test_a_run_that_sends_files_reports_no_circuit(filed: tuple[Desk, S3]) -> None:
     desk, _ = filed
     desk.calls.counted()
 
@@ -151,13 +151,13 @@ def test_a_rejection_as_duplicate_moves_nothing(filed: tuple[Desk, S3]) -> None:
     assert filed[0].moved() == {"alice": -48_20, "transit:EUR": 48_20}
 
 
-def test_a_settled_report_pays(filed: tuple[Desk, S3]) -> None:
+def test_a_settled_report_marks_the_payout_as_paid(filed: tuple[Desk, S3]) -> None:
     assert answered(filed, "ACSC")["status"] == "PAID"
 
     assert filed[0].moved() == {"alice": -48_20, "external:EUR": 48_20}
 
 
-def test_a_call_of_the_bucket_ends_within_an_exchange() -> None:
+def test_a_bucket_call_ends_within_the_exchanges_time_limit() -> None:
     config: Any = bucket.CONFIG
 
     longest = ADDRESSES_MAX * config.connect_timeout + config.read_timeout

@@ -30,7 +30,7 @@ QUIET = dict.fromkeys(LEVELS, 0)
 
 
 def bank_line(desk: Desk, reference: str, identity: str = "6d" * 32, **changed: Any) -> str:
-    """Put a bank's line and its place on the list, as a statement's reader does."""
+    """Put a bank line and its list row, as ReadStatements does."""
     told: dict[str, Any] = {"side": Side.OUT, "amount": 48_20, "reference": reference} | changed
     recorded = Recorded(BANK_LINE._replace(identity=identity, **told), 0, frozenset({reference}))
     listed = lines.listed(recorded)
@@ -56,7 +56,7 @@ def test_a_look_sends_a_reserved_payout_once(desk: Desk) -> None:
     assert desk.moved() == {"alice": -48_20, "transit:EUR": 48_20}
 
 
-def test_two_looks_at_once_send_once(desk: Desk) -> None:
+def test_two_concurrent_looks_send_a_payout_once(desk: Desk) -> None:
     desk.reserve()
     desk.calls.meanwhile(_dependencies.store, "transact", lambda: desk.calls.functions.answers({"key": KEY}))
 
@@ -74,7 +74,7 @@ def test_a_declared_refusal_gives_the_money_back(desk: Desk) -> None:
     assert desk.moved() == {}
 
 
-def test_a_lost_answer_is_asked_about_and_not_sent_again(desk: Desk) -> None:
+def test_a_payout_with_a_lost_answer_is_not_sent_again(desk: Desk) -> None:
     desk.reserve()
     desk.bank.answer = Unknown("no sound answer")
     assert desk.look()["status"] == "UNKNOWN"
@@ -88,19 +88,19 @@ def test_a_lost_answer_is_asked_about_and_not_sent_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("key", [None, 7, ["k"], "short", "k" * 65, "\ud800" * 20, ""], ids=ascii)
-def test_a_look_at_no_key_is_refused(desk: Desk, key: Any) -> None:
+def test_a_look_with_an_invalid_key_is_refused(desk: Desk, key: Any) -> None:
     with desk.calls.writes_nothing(), pytest.raises(InvalidRequest):
         desk.look(key)
 
 
-def test_a_machine_that_a_stranger_started_finds_no_payout(desk: Desk) -> None:
+def test_a_look_at_an_unknown_key_finds_no_payout(desk: Desk) -> None:
     with desk.calls.writes_nothing(), pytest.raises(PayoutNotFound):
         desk.look("a-strangers-key-0001")
 
     assert desk.calls.counted() == {"StepCalled": 1, "PayoutNotFound": 1}
 
 
-def test_a_look_at_a_damaged_row_asks_nobody(desk: Desk) -> None:
+def test_a_look_at_a_damaged_row_never_calls_the_bank(desk: Desk) -> None:
     desk.reserve()
     desk.alter(iban="DE00")
 
@@ -113,7 +113,7 @@ def test_a_look_at_a_damaged_row_asks_nobody(desk: Desk) -> None:
 # A run
 
 
-def test_an_idle_run_publishes_its_levels(desk: Desk) -> None:
+def test_an_idle_run_publishes_its_level_metrics_as_zero(desk: Desk) -> None:
     assert desk.run() == {"lines": 0, "looked": 0, "due": 0, "cases": 0}
 
     assert desk.calls.counted() == {"StepCalled": 1, **QUIET}
@@ -129,7 +129,7 @@ def test_a_run_looks_only_at_due_payouts(desk: Desk) -> None:
     assert desk.run()["due"] == 0
 
 
-def test_one_poisoned_payout_delays_no_other(desk: Desk, log: io.StringIO) -> None:
+def test_a_poisoned_payout_does_not_delay_the_others(desk: Desk, log: io.StringIO) -> None:
     first, *others = desk.many(3)
     desk.bank.poisoned = {first}
     desk.calls.counted()
@@ -143,7 +143,7 @@ def test_one_poisoned_payout_delays_no_other(desk: Desk, log: io.StringIO) -> No
     assert desk.state(first).status is Status.RESERVED
 
 
-def test_malformed_rows_delay_no_payout(desk: Desk) -> None:
+def test_malformed_rows_do_not_delay_sound_payouts(desk: Desk) -> None:
     *spoilt, last = desk.many(60)
     for key in spoilt:
         desk.alter(key, amount="canary")
@@ -156,7 +156,7 @@ def test_malformed_rows_delay_no_payout(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("at", ["", "canary", "2026-01-01", "2026-01-01T00:00:00", "0"])
-def test_a_forged_time_of_the_index_ends_no_run(desk: Desk, at: str) -> None:
+def test_a_forged_index_time_does_not_stop_a_run(desk: Desk, at: str) -> None:
     desk.reserve()
     forged = {"pk": "PAYOUT#" + "k" * 900, "sk": "PAYOUT", **keys.payouts_index(KEY, at or " ")}
     desk.calls.ledger.put(forged)
@@ -165,7 +165,7 @@ def test_a_forged_time_of_the_index_ends_no_run(desk: Desk, at: str) -> None:
     assert desk.run()["looked"] == 1
 
 
-def test_a_forged_key_is_shown_in_part_only(desk: Desk, log: io.StringIO) -> None:
+def test_only_the_beginning_of_a_long_forged_key_is_logged(desk: Desk, log: io.StringIO) -> None:
     desk.calls.ledger.put({"pk": "PAYOUT#" + "k" * 900, "sk": "PAYOUT", **keys.payouts_index(KEY, "2026")})
 
     desk.run()
@@ -174,8 +174,8 @@ def test_a_forged_key_is_shown_in_part_only(desk: Desk, log: io.StringIO) -> Non
     assert "k" * 65 not in log.getvalue()
 
 
-def test_no_partition_waits_for_the_others(desk: Desk) -> None:
-    """The longest overdue payout comes first, in any partition."""
+def test_the_longest_overdue_payout_of_any_partition_comes_first(desk: Desk) -> None:
+    """The payouts are in several partitions."""
     keys_ = desk.many(40)
     for number, key in enumerate(keys_):
         desk.alter(key, gsi1sk=f"2026-11-20T11:{59 - number:02}:00.000Z")
@@ -199,7 +199,7 @@ def test_a_run_without_time_leaves_the_rest_to_the_next(desk: Desk, calls_in_tim
     assert len(desk.bank.sent) == 10
 
 
-def test_a_payout_that_another_caller_moves_is_no_failure(desk: Desk) -> None:
+def test_a_payout_moved_by_another_look_is_not_a_failure(desk: Desk) -> None:
     desk.reserve()
     desk.calls.meanwhile(_dependencies.store, "transact", lambda: desk.calls.functions.answers({"key": KEY}))
 
@@ -209,7 +209,7 @@ def test_a_payout_that_another_caller_moves_is_no_failure(desk: Desk) -> None:
     assert "PayoutNotFollowed" not in desk.calls.counted()
 
 
-def test_a_silent_table_leaves_a_payout_due(desk: Desk) -> None:
+def test_a_payout_stays_due_if_the_table_is_unavailable(desk: Desk) -> None:
     desk.reserve()
     desk.calls.counted()
     with desk.calls.fails("transact", StoreUnavailable("DynamoDB: dead")):
@@ -231,7 +231,7 @@ def test_an_unreadable_token_fails_the_run(desk: Desk, monkeypatch: pytest.Monke
         desk.run()
 
 
-def test_a_run_publishes_payouts_in_doubt_for_an_hour(desk: Desk) -> None:
+def test_a_run_counts_payouts_in_doubt_for_over_an_hour(desk: Desk) -> None:
     desk.reserve()
     desk.bank.answer = desk.bank.found = Unknown("500")
     desk.look()
@@ -302,7 +302,7 @@ def test_a_run_carries_an_approved_decision_out(desk: Desk) -> None:
     assert desk.calls.counted()["PayoutCases"] == 0
 
 
-def test_each_case_of_many_gets_its_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_look_at_many_cases_in_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "TURN", 4)
     desk.bank.answer = desk.bank.found = Unknown("500")
     cases, seen = set(desk.many(10)), set[str]()
@@ -360,7 +360,7 @@ def test_a_listed_line_confirms_its_payout_once(desk: Desk) -> None:
     [(REFERENCE, {"amount": 48_21}), (REFERENCE, {"side": Side.IN}), (reference_of("nobody"), {})],
     ids=["amount", "no return", "nobody's"],
 )
-def test_a_line_that_contradicts_is_a_fault_until_booked_otherwise(
+def test_a_contradicting_line_is_a_fault_until_booked_elsewhere(
     desk: Desk, reference: str, changed: dict[str, Any]
 ) -> None:
     desk.reserve()
@@ -408,7 +408,7 @@ def test_a_run_killed_before_a_booking_leaves_its_line_listed(desk: Desk) -> Non
     assert desk.state().status is Status.CONFIRMED
 
 
-def test_a_listed_line_that_is_gone_is_counted(desk: Desk) -> None:
+def test_a_listed_line_without_its_row_is_counted_as_failure(desk: Desk) -> None:
     identity = bank_line(desk, REFERENCE)
     desk.calls.ledger.delete(keys.bank_line(identity))
     desk.calls.counted()
@@ -418,7 +418,7 @@ def test_a_listed_line_that_is_gone_is_counted(desk: Desk) -> None:
     assert desk.calls.counted()["PayoutNotFollowed"] == 1
 
 
-def test_each_refused_line_of_many_gets_its_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_look_at_many_refused_lines_in_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "TURN", 2)
     for number in range(5):
         bank_line(desk, reference_of(f"nobody {number}"), f"{number}" * 64)
@@ -453,8 +453,8 @@ def test_no_log_line_shows_a_bank_account_or_its_holder(
     assert HOLDER not in output
 
 
-def test_a_run_with_another_input_is_a_run(desk: Desk) -> None:
-    """A schedule of the console may send its own event."""
+def test_an_event_without_a_key_starts_a_run(desk: Desk) -> None:
+    """A schedule made in the console can send its own event."""
     desk.reserve()
 
     events: tuple[Any, ...] = ({"source": "aws.events"}, [], None)

@@ -1,4 +1,4 @@
-"""Any input is answered, or refused by name; what is not a sound payout changes no row."""
+"""Any input is answered, or refused with a known error. Only a sound payout changes rows."""
 
 import json
 import random
@@ -47,7 +47,7 @@ def hear(desk: Desk) -> tuple[Any, Calling]:
 
 
 @pytest.mark.parametrize("function", [reserve, follow, post, get, hear], ids=lambda one: one.__name__)
-def test_hostile_input_is_refused_by_name_and_moves_nothing(
+def test_hostile_input_raises_only_known_errors_and_moves_nothing(
     desk: Desk, function: Callable[[Desk], tuple[Any, Calling]]
 ) -> None:
     desk.reserve()

@@ -1,4 +1,4 @@
-"""A statement's line that names a payout is listed once, together with the line."""
+"""A statement's line that names a payout is listed once, in the line's own transaction."""
 
 from itertools import chain, repeat
 
@@ -18,7 +18,7 @@ from tests.world.memory_s3 import MemoryS3
 __all__ = ["bank"]
 
 OURS = day(paid(REFERENCE, side=Side.OUT), paid())
-"""A payout's debit, and the deposit of the fixture."""
+"""A statement with a payout's debit and the fixture's deposit."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_line_with_a_payouts_reference_gets_its_own_row(calls: Calls, bank: Me
         ("payout-2026-000101", 0),
     ],
 )
-def test_only_a_reference_of_the_form_is_listed(
+def test_only_a_line_with_a_valid_payout_reference_is_listed(
     calls: Calls, bank: MemoryS3, reference: str, count: int
 ) -> None:
     put(bank, day(paid(reference, side=Side.OUT)))
@@ -77,7 +77,7 @@ def test_only_a_reference_of_the_form_is_listed(
 
 
 @pytest.mark.parametrize("rooms", ["", "kyc signing"])
-def test_without_a_room_that_wants_lines_none_is_listed(
+def test_no_line_is_listed_if_no_room_wants_lines(
     calls: Calls, bank: MemoryS3, monkeypatch: pytest.MonkeyPatch, rooms: str
 ) -> None:
     monkeypatch.setenv("LINES_FOR", rooms)
@@ -89,7 +89,7 @@ def test_without_a_room_that_wants_lines_none_is_listed(
 
 
 @pytest.mark.usefixtures("_wanted")
-def test_a_statement_that_comes_again_lists_nothing_again(calls: Calls, bank: MemoryS3) -> None:
+def test_a_repeated_statement_does_not_list_its_lines_again(calls: Calls, bank: MemoryS3) -> None:
     put(bank, OURS)
     read()
     (row,) = listed(calls)
@@ -104,7 +104,7 @@ def test_a_statement_that_comes_again_lists_nothing_again(calls: Calls, bank: Me
 
 @pytest.mark.usefixtures("_wanted")
 @pytest.mark.parametrize("dies_at", range(6))
-def test_a_run_that_dies_has_listed_each_put_line(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
+def test_a_run_that_dies_has_listed_every_recorded_line(calls: Calls, bank: MemoryS3, dies_at: int) -> None:
     put(bank, day(paid(REFERENCE, side=Side.OUT), paid(), paid(REFERENCE, bank_reference="B-2")))
     with calls.dies_at_write(dies_at), pytest.raises(StoreUnavailable):
         read()
@@ -131,7 +131,7 @@ def test_a_run_cut_short_is_completed_by_the_next(calls: Calls, bank: MemoryS3, 
 
 
 @pytest.mark.usefixtures("_wanted")
-def test_two_runs_at_once_list_a_line_once(calls: Calls, bank: MemoryS3) -> None:
+def test_two_concurrent_runs_list_a_line_once(calls: Calls, bank: MemoryS3) -> None:
     put(bank, OURS)
     calls.meanwhile(_dependencies.store, "transact", read)
 

@@ -1,4 +1,4 @@
-"""The events of payouts, by the records of their rows."""
+"""PublishEvents publishes payout events from their rows' stream records."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def lived(desk: Desk, *steps: Callable[[], object]) -> Records:
 
 
 def accepted(desk: Desk) -> Records:
-    """Reserved; sent and accepted within one look, with a row between them; later paid."""
+    """A payout's records: reserved; sending and accepted, both by one look; paid later."""
 
     def paid() -> None:
         desk.bank.found = Found(Word.PAID)
@@ -51,7 +51,7 @@ def publish(records: Records) -> None:
     assert publish_events.handler({"Records": records}, Context()) is None
 
 
-def test_a_paid_payout_publishes_an_event_of_each_move(desk: Desk, bus: Bus) -> None:
+def test_a_paid_payout_publishes_one_event_for_each_move(desk: Desk, bus: Bus) -> None:
     publish(accepted(desk))
 
     assert [one["type"] for one in bus.taken] == [
@@ -73,7 +73,7 @@ def test_a_decided_case_names_no_person_and_no_bank_account(desk: Desk, bus: Bus
     assert not [one for one in (ADA, BEA, IBAN, HOLDER) if one in json.dumps(told)]
 
 
-def test_a_hint_of_the_bank_publishes_nothing(desk: Desk, bus: Bus) -> None:
+def test_bringing_a_look_forward_publishes_no_event(desk: Desk, bus: Bus) -> None:
     desk.reserve()
     before = to_wire(desk.row())
 
@@ -106,14 +106,14 @@ def test_an_event_that_the_bus_never_takes_is_put_aside(desk: Desk, bus: Bus) ->
     assert aside == {"key": f"PAYOUT#{KEY}", "reason": "MalformedDetail"}
 
 
-def test_a_batch_comes_again_if_the_bus_gives_no_answer(desk: Desk, bus: Bus) -> None:
+def test_a_batch_is_redelivered_if_the_bus_gives_no_answer(desk: Desk, bus: Bus) -> None:
     bus.failing = ReadTimeoutError(endpoint_url="https://events.invalid")
 
     with pytest.raises(EventsUnavailable):
         publish(lived(desk, desk.reserve))
 
 
-def test_the_topic_orders_payouts_apart_from_payments(
+def test_the_ordered_topic_gets_the_same_payout_events(
     desk: Desk, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = OrderedTopic()

@@ -40,12 +40,12 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_each_order_of_the_room_is_examined() -> None:
+def test_these_tests_cover_each_order_of_the_room() -> None:
     assert BODIES.keys() == _orders.ORDERS.keys()
 
 
 @pytest.mark.parametrize("route", BODIES)
-def test_an_order_where_the_room_is_off_is_refused(
+def test_an_order_is_refused_if_the_room_is_off(
     empty: Desk, configure: Callable[[str | None], None], route: str
 ) -> None:
     configure(None)
@@ -89,14 +89,14 @@ def test_a_malformed_bank_account_is_refused_without_showing_it(empty: Desk, cha
 
 
 @pytest.mark.parametrize("by", [ADA, ADA_AGAIN])
-def test_one_person_does_not_add_and_confirm(empty: Desk, by: str) -> None:
+def test_one_person_cannot_both_add_and_confirm_a_payee(empty: Desk, by: str) -> None:
     empty.order("add-payee", PAYEE)
 
     with empty.calls.writes_nothing(), pytest.raises(DestinationRefused, match="does not confirm"):
         empty.order("confirm-payee", CONFIRM, by)
 
 
-def test_a_repeated_confirmation_does_not_begin_the_rest_anew(empty: Desk) -> None:
+def test_a_repeated_confirmation_does_not_restart_the_rest_period(empty: Desk) -> None:
     empty.order("add-payee", PAYEE)
     first = empty.order("confirm-payee", CONFIRM, BEA)
     empty.calls.later(hours=5)
@@ -113,7 +113,7 @@ def test_a_repeated_confirmation_does_not_begin_the_rest_anew(empty: Desk) -> No
     ],
     ids=str,
 )
-def test_what_the_second_person_knows_otherwise_is_not_confirmed(empty: Desk, name: str, value: Any) -> None:
+def test_a_confirmation_with_other_facts_than_recorded_is_refused(empty: Desk, name: str, value: Any) -> None:
     empty.order("add-payee", PAYEE)
 
     with empty.calls.writes_nothing(), pytest.raises(DestinationRefused, match=f"^{name}: ") as refused:
@@ -123,14 +123,14 @@ def test_what_the_second_person_knows_otherwise_is_not_confirmed(empty: Desk, na
 
 
 @pytest.mark.parametrize("missing", ["account", "iban", "holder"])
-def test_a_confirmation_names_all_that_it_approves(empty: Desk, missing: str) -> None:
+def test_a_confirmation_without_a_required_field_is_refused(empty: Desk, missing: str) -> None:
     empty.order("add-payee", PAYEE)
 
     with empty.calls.writes_nothing(), pytest.raises(InvalidRequest, match=missing):
         empty.order("confirm-payee", {name: CONFIRM[name] for name in CONFIRM if name != missing}, BEA)
 
 
-def test_anybody_freezes_a_payee_for_good(desk: Desk) -> None:
+def test_one_person_can_freeze_a_payee_permanently(desk: Desk) -> None:
     first = desk.order("freeze-payee", {"id": "landlord"})
     desk.calls.later()
 
@@ -139,7 +139,7 @@ def test_anybody_freezes_a_payee_for_good(desk: Desk) -> None:
         desk.reserve()
 
 
-def test_even_a_damaged_payee_is_frozen(desk: Desk) -> None:
+def test_a_damaged_payee_can_be_frozen(desk: Desk) -> None:
     row = desk.calls.ledger.row(keys.destination("landlord"))
     assert row
     desk.calls.ledger.put({name: row[name] for name in row if name != "iban"})
@@ -151,7 +151,7 @@ def test_even_a_damaged_payee_is_frozen(desk: Desk) -> None:
         desk.order("confirm-payee", CONFIRM, BEA)
 
 
-def test_no_payee_without_a_time_is_called_frozen(desk: Desk) -> None:
+def test_a_payee_with_an_invalid_freeze_time_counts_as_damaged(desk: Desk) -> None:
     row = desk.calls.ledger.row(keys.destination("landlord"))
     assert row
     desk.calls.ledger.put({**row, "frozen_at": 7})
@@ -161,7 +161,7 @@ def test_no_payee_without_a_time_is_called_frozen(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("route", ["confirm-payee", "freeze-payee"])
-def test_a_payee_that_nobody_added_is_refused(empty: Desk, route: str) -> None:
+def test_an_order_on_an_unknown_payee_is_refused(empty: Desk, route: str) -> None:
     with empty.calls.writes_nothing(), pytest.raises(DestinationRefused, match="there is none"):
         empty.order(route, BODIES[route])
 
@@ -184,7 +184,7 @@ def test_two_persons_decide_a_case_and_the_money_follows(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("by", [ADA, ADA_AGAIN])
-def test_who_proposes_does_not_approve_in_another_session(desk: Desk, by: str) -> None:
+def test_a_proposer_cannot_approve_even_in_another_session(desk: Desk, by: str) -> None:
     desk.case()
     desk.order("propose-payout", desk.shown())
 
@@ -192,7 +192,7 @@ def test_who_proposes_does_not_approve_in_another_session(desk: Desk, by: str) -
         desk.order("approve-payout", desk.shown(), by, user_id="AROAAPPROVER:Ada")
 
 
-def test_nothing_is_approved_that_nobody_proposed(desk: Desk) -> None:
+def test_a_verdict_that_was_not_proposed_cannot_be_approved(desk: Desk) -> None:
     desk.case()
     desk.order("propose-payout", desk.shown())
 
@@ -217,7 +217,7 @@ def test_nothing_is_approved_that_nobody_proposed(desk: Desk) -> None:
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("route", ["propose-payout", "approve-payout"])
-def test_a_decision_about_something_else_is_refused(
+def test_a_decision_with_a_wrong_field_is_refused(
     desk: Desk, route: str, changed: dict[str, Any], kind: type[Exception]
 ) -> None:
     desk.case()
@@ -234,7 +234,7 @@ def test_a_decision_about_something_else_is_refused(
     ids=["altered", "unsigned"],
 )
 def test_a_forged_proposal_is_not_approved(desk: Desk, forge: Callable[[Row], Row]) -> None:
-    """One person who may write rows would decide alone."""
+    """Otherwise, a person who can write rows could decide alone."""
     desk.case()
     shown = desk.shown()
     desk.order("propose-payout", shown, BEA)
@@ -255,7 +255,7 @@ def test_an_approval_whose_answer_was_lost_is_a_replay(desk: Desk) -> None:
         assert desk.order("approve-payout", shown, BEA) == first
 
 
-def test_an_approval_for_another_account_is_no_replay(desk: Desk) -> None:
+def test_an_approval_for_another_account_is_not_a_replay(desk: Desk) -> None:
     desk.reserve()
     desk.bank.found = Found(Word.RETURNED)
     desk.look()
@@ -274,7 +274,7 @@ def test_an_approval_for_another_account_is_no_replay(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
-def test_an_approval_outlives_a_silent_function(desk: Desk, failing: Exception) -> None:
+def test_an_approval_is_kept_if_follow_payouts_does_not_answer(desk: Desk, failing: Exception) -> None:
     desk.case()
     shown = desk.shown()
     desk.order("propose-payout", shown)
@@ -288,7 +288,7 @@ def test_an_approval_outlives_a_silent_function(desk: Desk, failing: Exception) 
     assert desk.state().status == "REFUSED"
 
 
-def test_an_approval_without_the_other_function_waits_for_the_schedule(
+def test_an_approval_without_follow_payouts_waits_for_the_schedule(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.case()
@@ -302,7 +302,7 @@ def test_an_approval_without_the_other_function_waits_for_the_schedule(
     assert desk.state().status == "REFUSED"
 
 
-def test_a_function_that_fails_leaves_the_approval_on_record(desk: Desk) -> None:
+def test_an_approval_is_kept_if_follow_payouts_fails(desk: Desk) -> None:
     desk.case()
     shown = desk.shown()
     desk.order("propose-payout", shown)
@@ -315,7 +315,7 @@ def test_a_function_that_fails_leaves_the_approval_on_record(desk: Desk) -> None
     assert desk.order("approve-payout", shown, BEA)["not_yet"] == "StartUnavailable"
 
 
-def test_the_banks_word_after_an_approval_opens_a_case(desk: Desk) -> None:
+def test_a_bank_answer_that_contradicts_an_approval_opens_a_case(desk: Desk) -> None:
     desk.case()
     desk.bank.found = Found(Word.PAID)
 
@@ -325,13 +325,13 @@ def test_the_banks_word_after_an_approval_opens_a_case(desk: Desk) -> None:
     assert desk.moved() == {"alice": -48_20, "transit:EUR": 48_20}
 
 
-def test_a_person_may_ask_for_a_look_at_once(desk: Desk) -> None:
+def test_a_person_can_order_an_immediate_look(desk: Desk) -> None:
     desk.reserve()
 
     assert desk.order("ask-payout", {"key": KEY})["status"] == "ACCEPTED"
 
 
-def test_a_look_at_nobodys_payout_calls_no_function(desk: Desk) -> None:
+def test_ordering_a_look_at_an_unknown_payout_calls_no_function(desk: Desk) -> None:
     with pytest.raises(PayoutNotFound):
         desk.order("ask-payout", {"key": KEY})
 
@@ -339,7 +339,7 @@ def test_a_look_at_nobodys_payout_calls_no_function(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
-def test_a_slow_look_is_answered_with_the_state_before_it(desk: Desk, failing: Exception) -> None:
+def test_an_unanswered_look_returns_the_state_before_it(desk: Desk, failing: Exception) -> None:
     desk.reserve()
     desk.calls.functions.failing = failing
 
@@ -349,7 +349,7 @@ def test_a_slow_look_is_answered_with_the_state_before_it(desk: Desk, failing: E
     assert told.keys() - {"not_yet"} == desk.get()[1].keys()
 
 
-def test_an_answer_that_is_cut_off_is_no_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_with_a_truncated_answer_is_not_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cut:
         def read(self) -> bytes:
             raise unanswered()
@@ -360,7 +360,7 @@ def test_an_answer_that_is_cut_off_is_no_refusal(desk: Desk, monkeypatch: pytest
     assert desk.order("ask-payout", {"key": KEY})["not_yet"] == "ReadTimeoutError"
 
 
-def test_no_slow_look_shows_the_payees_bank_account(desk: Desk) -> None:
+def test_an_unanswered_look_does_not_show_the_bank_account(desk: Desk) -> None:
     desk.reserve()
     desk.calls.functions.failing = unanswered()
 

@@ -22,7 +22,7 @@ from tests.world.functions import Context
 RESERVED = {"key": KEY, "status": "RESERVED"}
 
 
-def test_a_payout_is_reserved_once_however_often_it_comes(desk: Desk) -> None:
+def test_a_repeated_call_reserves_the_payout_once(desk: Desk) -> None:
     assert desk.reserve() == RESERVED
     desk.calls.later()
 
@@ -34,7 +34,7 @@ def test_a_payout_is_reserved_once_however_often_it_comes(desk: Desk) -> None:
     assert desk.moved() == {"alice": -48_20, "transit:EUR": 48_20}
 
 
-def test_a_lost_answer_of_the_table_is_no_second_debit(desk: Desk) -> None:
+def test_a_retry_after_a_lost_answer_debits_once(desk: Desk) -> None:
     dead = StoreUnavailable("DynamoDB: dead")
     with desk.calls.fails("transact", dead, after=True), pytest.raises(StoreUnavailable):
         desk.reserve()
@@ -43,7 +43,7 @@ def test_a_lost_answer_of_the_table_is_no_second_debit(desk: Desk) -> None:
     assert desk.calls.account("alice")["available"] == 51_80
 
 
-def test_two_calls_at_once_reserve_once(desk: Desk) -> None:
+def test_two_concurrent_calls_reserve_once(desk: Desk) -> None:
     desk.calls.meanwhile(_dependencies.store, "transact", desk.reserve)
 
     assert desk.reserve() == RESERVED
@@ -79,7 +79,7 @@ def unsigned(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [frozen, unsigned])
-def test_a_reserved_payout_stays_a_replay_whatever_its_payee_becomes(
+def test_a_reserved_payout_replays_even_if_its_payee_becomes_invalid(
     desk: Desk, spoil: Callable[[Desk], None]
 ) -> None:
     desk.reserve()
@@ -121,7 +121,7 @@ def test_an_input_without_a_payout_is_refused(desk: Desk, payout: Any) -> None:
         desk.calls.handlers["ReservePayout"]({"payout": payout}, Context())
 
 
-def test_a_day_pays_no_more_than_its_limit(desk: Desk) -> None:
+def test_a_payout_above_the_daily_limit_is_refused(desk: Desk) -> None:
     desk.calls.ledger.open("alice", 1_000_000_00)
     desk.reserve(amount="5000.00")
     desk.reserve(amount="4000.00", key="payout-2026-000102")
@@ -133,7 +133,7 @@ def test_a_day_pays_no_more_than_its_limit(desk: Desk) -> None:
     assert desk.reserve(amount="0.01", key="payout-2026-000103")["status"] == "RESERVED"
 
 
-def test_a_payee_is_not_paid_before_its_rest_is_over(empty: Desk) -> None:
+def test_a_payee_is_not_paid_before_its_rest_period_ends(empty: Desk) -> None:
     empty.order("add-payee", PAYEE)
     with pytest.raises(DestinationRefused, match="no second person"):
         empty.reserve()
@@ -147,7 +147,7 @@ def test_a_payee_is_not_paid_before_its_rest_is_over(empty: Desk) -> None:
     assert empty.reserve()["status"] == "RESERVED"
 
 
-def test_a_machines_own_field_is_no_content(desk: Desk) -> None:
+def test_the_starting_executions_id_is_not_part_of_the_payout(desk: Desk) -> None:
     told = WIRE | {"AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": "arn"}
 
     assert desk.calls.handlers["ReservePayout"]({"payout": told}, Context()) == RESERVED

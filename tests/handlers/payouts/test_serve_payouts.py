@@ -1,4 +1,4 @@
-"""POST /payouts reserves once and asks for a send; the schedule makes up for a lost call."""
+"""POST /payouts reserves once and requests a send. The schedule sends after a lost call."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from tests.world.services import Died, throttled, unanswered
 ASKED = {"key": KEY}
 
 
-def test_a_post_reserves_and_asks_for_a_send(desk: Desk) -> None:
+def test_a_post_reserves_and_requests_a_send(desk: Desk) -> None:
     status, told = desk.post()
 
     assert status == 202
@@ -26,7 +26,7 @@ def test_a_post_reserves_and_asks_for_a_send(desk: Desk) -> None:
     assert desk.calls.counted() == {"StepCalled": 1, "PayoutReserved": 1}
 
 
-def test_a_repeated_post_is_a_replay_that_asks_again(desk: Desk) -> None:
+def test_a_repeated_post_replays_and_requests_a_send_again(desk: Desk) -> None:
     first = desk.post()
 
     with desk.calls.writes_nothing():
@@ -36,7 +36,7 @@ def test_a_repeated_post_is_a_replay_that_asks_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("failing", [throttled("Invoke"), unanswered()], ids=["throttled", "silent"])
-def test_a_lost_call_is_made_up_by_the_schedule(desk: Desk, failing: Exception) -> None:
+def test_the_schedule_sends_a_payout_whose_call_was_lost(desk: Desk, failing: Exception) -> None:
     desk.calls.functions.failing = failing
 
     assert desk.post()[0] == 202
@@ -45,7 +45,7 @@ def test_a_lost_call_is_made_up_by_the_schedule(desk: Desk, failing: Exception) 
     assert desk.state().status is Status.ACCEPTED
 
 
-def test_a_post_killed_before_its_call_is_made_up_for(desk: Desk) -> None:
+def test_the_schedule_sends_the_payout_of_a_killed_post(desk: Desk) -> None:
     desk.calls.functions.failing = Died()
     with pytest.raises(Died):
         desk.post()
@@ -55,7 +55,7 @@ def test_a_post_killed_before_its_call_is_made_up_for(desk: Desk) -> None:
     assert (desk.bank.sent, desk.state().status) == ([KEY], Status.ACCEPTED)
 
 
-def test_a_payout_that_has_left_its_reservation_asks_nothing(desk: Desk) -> None:
+def test_a_post_for_a_sent_payout_requests_no_send(desk: Desk) -> None:
     desk.post()
     desk.look()
     desk.calls.functions.sent.clear()
@@ -64,7 +64,7 @@ def test_a_payout_that_has_left_its_reservation_asks_nothing(desk: Desk) -> None
     assert desk.calls.functions.sent == []
 
 
-def test_a_payout_that_persons_refused_unsent_asks_nothing(desk: Desk) -> None:
+def test_a_post_for_a_refused_payout_requests_no_send(desk: Desk) -> None:
     desk.post()
     desk.order("freeze-payee", {"id": "landlord"})
     assert desk.look()["status"] == "LIMBO"
@@ -76,7 +76,7 @@ def test_a_payout_that_persons_refused_unsent_asks_nothing(desk: Desk) -> None:
     assert desk.calls.functions.sent == []
 
 
-def test_two_posts_at_once_reserve_once(desk: Desk) -> None:
+def test_two_concurrent_posts_reserve_once(desk: Desk) -> None:
     desk.calls.meanwhile(_dependencies.store, "transact", desk.post)
 
     assert desk.post()[0] == 200
@@ -84,7 +84,7 @@ def test_two_posts_at_once_reserve_once(desk: Desk) -> None:
     assert desk.calls.account("alice")["available"] == 51_80
 
 
-def test_a_get_answers_as_the_post_without_a_write(desk: Desk) -> None:
+def test_a_get_returns_the_posts_content_without_a_write(desk: Desk) -> None:
     told = desk.post()[1]
 
     with desk.calls.writes_nothing():
@@ -101,7 +101,7 @@ def test_a_get_answers_as_the_post_without_a_write(desk: Desk) -> None:
         (None, 400, "InvalidRequest"),
     ],
 )
-def test_a_get_of_nobodys_key_is_refused(desk: Desk, key: Any, status: int, error: str) -> None:
+def test_a_get_of_an_unknown_or_invalid_key_is_refused(desk: Desk, key: Any, status: int, error: str) -> None:
     answer = desk.get(key)
 
     assert (answer[0], answer[1]["error"]) == (status, error)
@@ -120,7 +120,7 @@ def test_a_get_of_nobodys_key_is_refused(desk: Desk, key: Any, status: int, erro
     ],
     ids=str,
 )
-def test_a_refused_post_leaves_nothing_and_asks_nothing(
+def test_a_refused_post_writes_nothing_and_requests_no_send(
     desk: Desk, body: Any, status: int, error: str
 ) -> None:
     with desk.calls.writes_nothing():
@@ -130,13 +130,13 @@ def test_a_refused_post_leaves_nothing_and_asks_nothing(
     assert desk.calls.functions.sent == []
 
 
-def test_other_content_under_the_key_answers_a_conflict(desk: Desk) -> None:
+def test_a_known_key_with_other_content_returns_a_conflict(desk: Desk) -> None:
     desk.post()
 
     assert desk.post(WIRE | {"amount": "48.21"})[0] == 409
 
 
-def test_a_table_without_an_answer_may_be_asked_again(desk: Desk) -> None:
+def test_a_lost_table_answer_returns_503_and_can_be_retried(desk: Desk) -> None:
     with desk.calls.fails("transact", StoreUnavailable("DynamoDB: dead"), after=True):
         assert desk.post()[0] == 503
 
@@ -144,7 +144,7 @@ def test_a_table_without_an_answer_may_be_asked_again(desk: Desk) -> None:
     assert desk.calls.account("alice")["available"] == 51_80
 
 
-def test_a_damaged_row_is_said_to_be_damaged(desk: Desk) -> None:
+def test_a_damaged_row_is_reported_as_row_damaged(desk: Desk) -> None:
     desk.post()
     desk.alter(amount=0)
 
@@ -162,9 +162,7 @@ def test_no_answer_shows_the_payees_bank_account(desk: Desk, answer: Accepted | 
     assert HOLDER not in str(told)
 
 
-def test_a_currency_that_the_stage_dropped_answers_a_damaged_row(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_payout_in_a_dropped_currency_returns_503(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.post()
     monkeypatch.setattr(_dependencies, "config", replace(_dependencies.config, currencies={"USD": 2}))
 

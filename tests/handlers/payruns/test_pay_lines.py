@@ -35,7 +35,7 @@ NUMBERS = [line.number for line in LINES]
 ONE = {"running": 1, "waiting": 0}
 HINDERED = {"running": 1, "waiting": 1}
 AGAIN: dict[str, Any] = {"started": 0, "ended": 0, "outcomes": {}, "sums": {}}
-"""A row that has forgotten its starts."""
+"""Attributes of a run's row without its starts."""
 
 
 def keys_of(run: str, *numbers: int) -> set[str]:
@@ -103,7 +103,7 @@ def test_a_repeated_call_claims_and_starts_nothing_more(desk: Desk) -> None:
     assert len(desk.calls.step_functions.started) == 3
 
 
-def test_a_lost_start_is_made_up_for(desk: Desk) -> None:
+def test_a_failed_start_is_repeated_by_the_next_call(desk: Desk) -> None:
     desk.go()
     desk.calls.step_functions.failing["start_execution"] = client_error("StartExecution", "Dead")
     assert desk.pay() == HINDERED
@@ -116,8 +116,8 @@ def test_a_lost_start_is_made_up_for(desk: Desk) -> None:
     assert {wire["key"] for _, _, wire in desk.calls.step_functions.started} == keys_of(RUN, *NUMBERS)
 
 
-def test_a_payment_that_settings_refuse_waits_until_a_cancellation_ends(desk: Desk) -> None:
-    """A slower call may still claim it, with the settings of before."""
+def test_an_invalid_line_is_refused_only_after_the_runs_cancellation(desk: Desk) -> None:
+    """A slower call can still claim it under the previous settings."""
     spoilt = RunFile(HEADER, [replace(LINES[0], payee="a:b"), *LINES[1:]])
     run = desk.go(spoilt)
 
@@ -155,7 +155,7 @@ def test_one_failing_start_leaves_the_other_lines_started(
     assert desk.run().started == 3
 
 
-def test_a_damaged_payment_has_started_and_stops_the_count(desk: Desk) -> None:
+def test_a_damaged_payment_counts_as_started_but_not_as_ended(desk: Desk) -> None:
     desk.go()
     desk.pay()
     desk.alter(keys.settlement(key_of(RUN, 3)), status="LOST")
@@ -168,7 +168,7 @@ def test_a_damaged_payment_has_started_and_stops_the_count(desk: Desk) -> None:
     assert (desk.run().started, desk.run().ended, desk.run().outcomes) == (3, 1, {"SETTLED": 1})
 
 
-def test_a_key_of_another_payment_refuses_its_line(desk: Desk) -> None:
+def test_a_line_whose_key_has_other_content_is_refused(desk: Desk) -> None:
     run = desk.go()
     other = {"key": key_of(run, 3), "payer": "market", "payee": "mallory", "amount": "1", "currency": "EUR"}
     _claim.claim(parse_request(other, _dependencies.config), "another")
@@ -195,7 +195,7 @@ def file_other(desk: Desk) -> None:
 
 
 def facts(**changed: Any) -> Callable[[Desk], None]:
-    """Others' signed proposal of the file, with other facts."""
+    """Replace the proposal by a signed proposal with other facts."""
 
     def act(desk: Desk) -> None:
         one = replace(proposal(), **changed)
@@ -271,7 +271,7 @@ def test_a_run_that_is_not_proven_pays_nothing(
     assert desk.calls.counted()["PayRunsWaiting"] == 1
 
 
-def test_one_bad_run_delays_no_other(desk: Desk) -> None:
+def test_a_bad_run_does_not_delay_the_others(desk: Desk) -> None:
     desk.go()
     file_gone(desk)
     desk.calls.ledger.put(
@@ -284,7 +284,7 @@ def test_one_bad_run_delays_no_other(desk: Desk) -> None:
     assert claimed(desk) == keys_of(good, 1, 2)
 
 
-def test_a_damaged_row_of_a_line_stops_no_other(desk: Desk) -> None:
+def test_a_damaged_line_row_does_not_stop_the_others(desk: Desk) -> None:
     desk.go()
     place = keys.payrun_line(RUN, 2)
     desk.calls.ledger.client.put_item(
@@ -297,7 +297,9 @@ def test_a_damaged_row_of_a_line_stops_no_other(desk: Desk) -> None:
     assert keys_of(RUN, 3, 5) <= started
 
 
-def test_a_bucket_without_an_answer_is_asked_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_bucket_read_is_repeated_by_the_next_call(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.go()
     monkeypatch.setattr(bucket, "_client", Throttled())
     assert desk.pay() == HINDERED
@@ -307,7 +309,7 @@ def test_a_bucket_without_an_answer_is_asked_again(desk: Desk, monkeypatch: pyte
     assert len(claimed(desk)) == 3
 
 
-def test_a_file_over_its_bound_is_not_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_above_the_size_limit_is_not_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "BYTES_MAX", 10)
     desk.go()
 
@@ -326,7 +328,7 @@ def test_a_call_without_time_begins_no_batch(desk: Desk, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("minute", "begun"), [(0, [0, 2]), (1, [2, 0])])
-def test_the_time_is_shared_among_runs_in_turn(desk: Desk, minute: int, begun: list[int]) -> None:
+def test_runs_share_the_time_and_begin_in_turn(desk: Desk, minute: int, begun: list[int]) -> None:
     runs = sorted(desk.go(lines(2, amount=amount)) for amount in ("0.01", "0.02"))
     desk.calls.later(minutes=minute)
 
@@ -342,7 +344,7 @@ def test_a_call_without_time_reads_no_file(desk: Desk, monkeypatch: pytest.Monke
     assert desk.pay(chain([50_000], repeat(15_000))) == ONE
 
 
-def test_a_cancellation_stops_after_the_begun_lines(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_pays_only_its_begun_lines(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paying, "BATCH", 2)
     file = lines(6)
     run = desk.go(file)
@@ -404,7 +406,7 @@ def test_a_refused_payout_stays_refused_when_money_comes(payouts: Desk) -> None:
     assert payouts.run(run).started == 3
 
 
-def test_a_lost_answer_of_a_reservation_debits_once(payouts: Desk) -> None:
+def test_a_reservation_with_a_lost_answer_debits_once(payouts: Desk) -> None:
     run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
     real, times = Store.transact, [0]
 
@@ -423,8 +425,8 @@ def test_a_lost_answer_of_a_reservation_debits_once(payouts: Desk) -> None:
     assert payouts.run(run).started == 3
 
 
-def test_a_damaged_account_refuses_no_line(payouts: Desk) -> None:
-    """Refused once, a line is never paid: not even after the row is repaired."""
+def test_a_damaged_account_does_not_refuse_its_lines(payouts: Desk) -> None:
+    """A refused line is never paid, not even after the row's repair."""
     run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
     payouts.alter(keys.account("alice"), available="many")
 
@@ -445,10 +447,8 @@ def test_a_damaged_destination_refuses_its_lines(payouts: Desk) -> None:
     assert payouts.calls.account("alice")["available"] == 100_00
 
 
-def test_a_stage_that_pays_out_no_more_refuses_no_line(
-    payouts: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A later deployment may pay out again."""
+def test_lines_wait_if_the_stage_no_longer_pays_out(payouts: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later deployment can pay out again."""
     run = payouts.go(PAYOUTS, (BEA, "arn:aws:iam::123456789012:user/carl"))
     with monkeypatch.context() as patch:
         patch.delenv("PAYOUTS")

@@ -19,12 +19,12 @@ SHOWN = {"run": RUN, "digest": PROPOSAL.digest}
 LARGE = lines(91)
 
 
-def test_each_order_of_the_room_is_examined() -> None:
+def test_these_tests_cover_each_order_of_the_room() -> None:
     assert _orders.ORDERS.keys() == {*ROUTES}
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_an_order_where_the_room_is_off_is_refused(
+def test_an_order_is_refused_if_the_room_is_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
     monkeypatch.delenv("PAYRUNS")
@@ -41,12 +41,12 @@ def test_a_malformed_order_is_refused(desk: Desk, route: str, body: str) -> None
 
 
 @pytest.mark.parametrize("route", ROUTES[1:])
-def test_a_run_that_nobody_proposed_is_refused(desk: Desk, route: str) -> None:
+def test_an_order_on_an_unproposed_run_is_refused(desk: Desk, route: str) -> None:
     with desk.calls.writes_nothing(), pytest.raises(PayRunRefused, match="nobody has proposed"):
         desk.order(route, SHOWN)
 
 
-def test_a_proposal_tells_what_is_proposed(desk: Desk) -> None:
+def test_a_proposals_answer_shows_the_proposed_run(desk: Desk) -> None:
     told = desk.propose()
 
     assert told == {
@@ -77,7 +77,7 @@ def test_the_same_file_is_proposed_once(desk: Desk) -> None:
     ],
     ids=str,
 )
-def test_a_file_with_other_facts_is_refused(desk: Desk, changed: dict[str, Any]) -> None:
+def test_a_second_proposal_with_other_facts_is_refused(desk: Desk, changed: dict[str, Any]) -> None:
     desk.propose()
 
     with desk.calls.writes_nothing(), pytest.raises(PayRunRefused, match="proposed with other facts"):
@@ -85,8 +85,8 @@ def test_a_file_with_other_facts_is_refused(desk: Desk, changed: dict[str, Any])
 
 
 @pytest.mark.parametrize("changed", [{"name": "another"}, {"parent": "ab" * 16}], ids=str)
-def test_a_file_with_another_name_is_refused(desk: Desk, changed: dict[str, Any]) -> None:
-    """Its payer would wait: PayLines refuses what differs from the file."""
+def test_a_file_cannot_be_proposed_again_under_another_name(desk: Desk, changed: dict[str, Any]) -> None:
+    """Otherwise its payer would wait: PayLines refuses facts that differ from the file."""
     desk.propose(**changed)
 
     with pytest.raises(PayRunRefused):
@@ -94,7 +94,7 @@ def test_a_file_with_another_name_is_refused(desk: Desk, changed: dict[str, Any]
 
 
 @pytest.mark.parametrize("by", [ADA, ADA_AGAIN])
-def test_who_proposes_does_not_approve(desk: Desk, by: str) -> None:
+def test_a_proposer_cannot_approve_their_own_run(desk: Desk, by: str) -> None:
     desk.propose()
 
     with desk.calls.writes_nothing(), pytest.raises(PayRunRefused, match="does not approve"):
@@ -102,7 +102,7 @@ def test_who_proposes_does_not_approve(desk: Desk, by: str) -> None:
 
 
 @pytest.mark.parametrize("route", ["approve", "run", "pause", "cancel"])
-def test_another_file_than_was_shown_is_refused(desk: Desk, route: str) -> None:
+def test_an_order_with_another_files_digest_is_refused(desk: Desk, route: str) -> None:
     desk.propose()
     digest = RUN + "0" * 32
 
@@ -110,7 +110,7 @@ def test_another_file_than_was_shown_is_refused(desk: Desk, route: str) -> None:
         desk.give(route, BEA, digest=digest)
 
 
-def test_one_person_counts_once_of_two(desk: Desk) -> None:
+def test_one_persons_repeated_approval_counts_once(desk: Desk) -> None:
     assert desk.propose(LARGE)["needed"] == 2
     first = desk.give("approve", BEA, LARGE)
 
@@ -130,7 +130,7 @@ def test_one_person_counts_once_of_two(desk: Desk) -> None:
     assert desk.give("run", ADA, LARGE)["status"] == "RUNNING"
 
 
-def test_a_sum_over_the_limit_needs_two(desk: Desk) -> None:
+def test_a_sum_over_the_limit_needs_two_approvals(desk: Desk) -> None:
     assert desk.propose(lines(2, amount="50.00"))["needed"] == 1
     assert desk.propose(lines(2, amount="50.01"))["needed"] == 2
 
@@ -167,7 +167,7 @@ def test_a_cancelled_run_stays_cancelled(desk: Desk, order: str) -> None:
                 desk.give(route, by)
 
 
-def test_an_approval_that_comes_second_asks_again(desk: Desk) -> None:
+def test_an_approval_after_a_concurrent_cancellation_is_refused(desk: Desk) -> None:
     desk.propose(LARGE)
     desk.calls.meanwhile(_dependencies.store, "transact", lambda: desk.give("cancel", ADA, LARGE))
 
@@ -176,7 +176,7 @@ def test_an_approval_that_comes_second_asks_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("order", ["run", "pause", "cancel"])
-def test_the_same_order_twice_at_once_is_one(desk: Desk, order: str) -> None:
+def test_two_concurrent_equal_orders_both_succeed(desk: Desk, order: str) -> None:
     desk.propose()
     desk.give("approve", BEA)
     if order == "pause":
@@ -189,7 +189,7 @@ def test_the_same_order_twice_at_once_is_one(desk: Desk, order: str) -> None:
 
 @pytest.mark.parametrize("route", ["approve", "run", "pause", "cancel"])
 @pytest.mark.parametrize("changed", [{"needed": 1}, {"by": CARL}, {"signature": "1:x"}], ids=str)
-def test_a_forged_proposal_takes_no_order(desk: Desk, route: str, changed: dict[str, Any]) -> None:
+def test_orders_on_a_forged_proposal_are_refused(desk: Desk, route: str, changed: dict[str, Any]) -> None:
     desk.propose(LARGE)
     desk.alter(keys.payrun_proposed(str(desk.propose(LARGE)["run"])), **changed)
 
@@ -197,7 +197,7 @@ def test_a_forged_proposal_takes_no_order(desk: Desk, route: str, changed: dict[
         desk.give(route, BEA, LARGE)
 
 
-def test_a_damaged_run_is_named(desk: Desk) -> None:
+def test_an_order_on_a_damaged_run_raises_row_damaged(desk: Desk) -> None:
     desk.propose()
     desk.alter(keys.payrun(RUN), begun=9)
 

@@ -78,7 +78,7 @@ def test_a_run_on_sound_books_publishes_every_row_as_proven(settled: Calls) -> N
 @pytest.mark.parametrize(
     ("minutes", "in_review", "is_ahead"), [(60, False, False), (61, False, True), (61, True, False)]
 )
-def test_a_settlement_from_a_clock_ahead_is_no_fault(
+def test_a_settlement_from_a_fast_clock_is_not_a_fault(
     settled: Calls,
     log: io.StringIO,
     monkeypatch: pytest.MonkeyPatch,
@@ -152,7 +152,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
 def test_a_log_line_names_only_the_rows_kind_and_key(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
-    """The names of all other rows may contain accounts."""
+    """The names of all other rows can contain accounts."""
     settled.ledger.put(row | {"status": "NONSENSE", "payer": "alice"})
 
     answer = run()
@@ -210,7 +210,7 @@ def test_a_run_cut_off_while_judging_is_unproven(settled: Calls) -> None:
 
 
 @pytest.mark.parametrize("call_ms", [1_000, 5_000, 20_000])
-def test_a_hot_account_is_unproven_and_delays_no_other(
+def test_a_hot_account_is_unproven_without_delaying_the_others(
     settled: Calls, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
@@ -229,7 +229,7 @@ def test_a_hot_account_is_unproven_and_delays_no_other(
     assert settled.counted() == metrics(len(answer["faults"]), 1, answer["rows"])
 
 
-def test_a_late_second_look_ends_the_run_with_its_faults(
+def test_a_run_without_time_for_second_looks_keeps_its_faults(
     settled: Calls, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled.counted()
@@ -268,7 +268,7 @@ class Clock:
 
 
 def _differ(settled: Calls) -> None:
-    """Make a settlement faulty and a later account differ."""
+    """Give a settlement a fault, and an account a wrong balance."""
     row = settled.ledger.row(ALICE)
     assert row
     settled.ledger.put(row | {"available": row["available"] + 1})

@@ -232,5 +232,5 @@ def test_a_bad_parameter_is_named(journal: MemoryS3, query: dict[str, str], fiel
     assert answer.content["message"].partition(":")[0] == field
 
 
-def test_a_forged_cursor_only_begins_at_another_place(journal: MemoryS3, town: Town) -> None:
+def test_a_forged_cursor_only_changes_the_starting_place(journal: MemoryS3, town: Town) -> None:
     assert set(entries(walk(cursor=forged(DIGEST, NAME, 0)))) == posted(town)

@@ -82,7 +82,7 @@ def pages(ask: Ask, make: Callable[..., dict[str, Any]], member: str) -> list[li
 
 
 def forged(page: Answer, *position: Any) -> str:
-    """Return a cursor with the digest of the page's own: anyone can make that."""
+    """Return a cursor at `position` with the page cursor's digest, as anyone can."""
     given = page.content["cursor"]
     digest = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))[0]
     return base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")

@@ -51,7 +51,7 @@ def needed() -> set[Permission]:
 
 
 @each_stage_on_aws
-def test_the_statement_function_may_record_but_not_book(stage: str) -> None:
+def test_the_statement_functions_role_records_lines_but_books_nothing(stage: str) -> None:
     found = granted_in(resources(stage), "ReadStatementsRole")
 
     assert {one for one in found if "Deny" not in str(one)} == needed()

@@ -74,7 +74,7 @@ def test_cluster_and_secrets_share_a_key_and_survive_stack_deletion(stage: str) 
     assert len(kept) == 10
 
 
-def test_a_personal_stage_deletes_its_books_and_subscribes_finance() -> None:
+def test_a_personal_stages_books_are_deleted_and_finance_is_subscribed() -> None:
     address = "https://finance.example.com/late"
     personal = {"stage": "my-ada", "keeps_data": False, "books_every_minutes": 1}
     found = changed("dev", **personal, finance_address=address)
@@ -117,7 +117,7 @@ def test_the_projecting_function_has_only_the_permissions_it_needs(stage: str) -
 
 @each_stage_on_aws
 @pytest.mark.parametrize("every", [1, 30])
-def test_a_schedule_calls_the_projector_and_its_alarm_allows_time(stage: str, every: int) -> None:
+def test_the_books_alarm_waits_longer_than_the_projectors_schedule(stage: str, every: int) -> None:
     schedule = properties("BooksRounds", stage=stage, every=every)
     config = properties("ProjectEntriesEventInvokeConfig", stage=stage, every=every)
     alarm = properties("PagerBooksBehind", stage=stage, every=every)
@@ -139,8 +139,8 @@ def test_the_projecting_function_knows_its_cluster_secret_and_journal(stage: str
     assert function["Handler"] == "handlers.books.project_entries.handler"
 
 
-def test_a_round_has_time_for_a_resume_and_last_statement() -> None:
-    """AWS names 15 s, longer after a day of pause; the Data API allows a statement 45 s."""
+def test_a_round_has_time_for_database_resume_and_last_statement() -> None:
+    """A resume takes 15 s by AWS, more after a day's pause; a Data API statement at most 45 s."""
     seconds = properties("ProjectEntries")["Timeout"]
 
     assert seconds - project_entries.RESERVED_MS // 1_000 >= 60
@@ -164,7 +164,7 @@ def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
 
 
 @each_stage_on_aws
-def test_the_outputs_name_what_an_operator_needs(stage: str) -> None:
+def test_the_outputs_name_the_books_cluster_secrets_and_finance_topic(stage: str) -> None:
     whole = changed_template(stage, books_every_minutes=1)
     outputs = {name: readable(one["Value"]) for name, one in whole["Outputs"].items()}
 

@@ -96,7 +96,7 @@ def test_the_callbacks_function_knows_all_checks_names_and_declarations(
     }
 
 
-def test_new_payments_do_not_demand_a_retired_check() -> None:
+def test_a_retired_check_is_not_required_for_new_payments() -> None:
     found = functions(synthesised("sanctions", "delivered", retired="delivered"))
     variables = {name: one["Environment"]["Variables"] for name, one in found.items() if "Environment" in one}
 
@@ -105,7 +105,7 @@ def test_new_payments_do_not_demand_a_retired_check() -> None:
     assert "delivered" in variables["CheckDecided"]["CHECKS_DECLARED"]
 
 
-def test_only_with_checks_a_payment_stalls_if_verify_kyc_fails(with_checks: dict[str, Any]) -> None:
+def test_a_failed_verify_kyc_stalls_payments_only_with_checks(with_checks: dict[str, Any]) -> None:
     assert catches(with_checks) == [stalling()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH]
     assert catches(synthesised()) == [
         definitions()[machine]["States"]["VerifyKyc"]["Catch"] for machine in BOTH
@@ -123,7 +123,7 @@ def catches(template: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("webhook", ["function-url", "http-api"])
-def test_the_check_callbacks_use_the_stages_kind_of_address(webhook: str) -> None:
+def test_check_callbacks_use_function_url_or_http_api_like_webhook(webhook: str) -> None:
     template = synthesised("delivered", webhook=webhook)
     resources = template["Resources"].values()
 
@@ -160,7 +160,7 @@ def test_a_file_with_a_faulty_check_is_refused_at_synthesis(tmp_path: Path, text
     refused(re.escape(told), written(tmp_path, text))
 
 
-def test_checks_that_are_too_alike_are_refused(tmp_path: Path) -> None:
+def test_checks_with_equal_or_confusable_names_are_refused(tmp_path: Path) -> None:
     sanctions = Check(file=EXAMPLES / "sanctions.py")
     refused(r"^checks: sanctions: another check has this name$", sanctions, sanctions)
     alike = [
@@ -178,7 +178,7 @@ def test_declarations_too_long_for_a_function_are_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("files", [(), ("sanctions",)])
 def test_kyc_decided_may_read_evidence_only_if_checks_exist(files: tuple[str, ...]) -> None:
-    """With checks, its approval depends on their evidence."""
+    """With checks, KycDecided's approval depends on their evidence."""
     reading = [
         statement
         for name, one in synthesised(*files)["Resources"].items()

@@ -79,7 +79,7 @@ def test_on_aws_a_message_is_hidden_for_six_function_timeouts(stage: str) -> Non
 
 @pytest.mark.parametrize("timeout_factor", [1, 5, 20])
 def test_the_embedded_aws_hides_a_message_until_its_function_ends(timeout_factor: int) -> None:
-    """Received earlier, two functions would work on it at once."""
+    """If it were visible earlier, two functions could process it at once."""
     settings = replace(STAGES["local"], timeout_factor=timeout_factor)
 
     assert visibility_seconds(settings) > function_seconds(START, settings)

@@ -77,7 +77,7 @@ def test_only_one_function_puts_events_on_the_outcome_bus(stage: str) -> None:
 
 
 @each_stage
-def test_only_a_stage_that_wants_ordered_events_has_their_topic(stage: str) -> None:
+def test_only_a_stage_with_ordered_events_has_a_fifo_topic(stage: str) -> None:
     topics = properties(stage, "SNS::Topic")
     ordered = {name: topic for name, topic in topics.items() if topic.get("FifoTopic")}
     publishing = {name for name in FUNCTIONS if "ORDERED_TOPIC" in variables(stage, name)}

@@ -34,7 +34,7 @@ def description(stage: str) -> Any:
 
 @each_stage
 def test_a_new_secret_is_random_and_not_in_the_template(stage: str) -> None:
-    """Who may describe the stack can read its template.
+    """Anyone allowed to describe the stack can read its template.
 
     44 base64 characters make a webhook key of 33 bytes.
     """
@@ -69,9 +69,9 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
 
 @each_stage
 def test_the_webhook_can_only_be_called_by_its_public_address(stage: str) -> None:
-    """Calls are signed, so AWS requires no authentication, and browsers need no CORS.
+    """Calls are signed: AWS requires no authentication, and browsers need no CORS.
 
-    Without its restriction, either permission lets any account invoke the function.
+    Unrestricted, either permission would let any account invoke the function.
     """
     webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 

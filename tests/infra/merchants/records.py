@@ -1,4 +1,4 @@
 from infra.merchants import RELEASES
 
 RECORDS = RELEASES
-"""The records of the stream that PublishEvents passes on."""
+"""Filter of the releases that PublishEvents passes on to the sweep."""

@@ -46,7 +46,7 @@ def test_a_release_queue_calls_the_sweep_and_isolates_bad_messages(stage: str) -
 
 
 @each_stage
-def test_one_function_feeds_the_queue_and_bad_messages_page(stage: str) -> None:
+def test_only_publish_events_feeds_the_sweep_queue(stage: str) -> None:
     fed = {name for name in FUNCTIONS if variables(stage, name).get("SWEEPS") == "${MerchantsReleases}"}
 
     assert fed == {"PublishEvents"}

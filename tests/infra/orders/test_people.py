@@ -40,7 +40,7 @@ def route(name: str) -> Request:
     return Request("execute-api:Invoke", f"{API}:${{OrdersApi}}/$default/POST/orders/{name}")
 
 
-def test_the_command_knows_each_kind_of_person_and_its_output() -> None:
+def test_settle_knows_each_kind_of_person_and_its_policys_output() -> None:
     assert {kind.value: kind.output for kind in Kind} == {
         kind: f"{name}PolicyArn" for kind, name in POLICIES.items()
     }
@@ -48,7 +48,7 @@ def test_the_command_knows_each_kind_of_person_and_its_output() -> None:
 
 @KINDS
 @each_stage
-def test_each_kinds_policy_allows_exactly_its_own_routes(stage: str, kind: str) -> None:
+def test_each_kind_of_persons_policy_allows_exactly_its_routes(stage: str, kind: str) -> None:
     allowed = {one for one in ROUTES if allows(statements(stage, kind), route(one))}
 
     assert allowed == {*PEOPLE[kind]}
@@ -137,6 +137,6 @@ def test_each_managed_policy_is_short_enough_for_aws(stage: str) -> None:
 
 @each_stage
 def test_the_stack_neither_attaches_nor_names_a_policy(stage: str) -> None:
-    """Attachment is decided outside; a name would be shared by all the account's regions."""
+    """People are assigned outside the stack; all the account's regions would share a name."""
     for found in properties(stage, "IAM::ManagedPolicy").values():
         assert found.keys() == {"Description", "PolicyDocument"}

@@ -29,7 +29,7 @@ each_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
 @each_stage
-def test_the_bus_is_the_stages_own_and_has_one_rule(stage: str) -> None:
+def test_each_stage_has_its_own_pager_bus_with_one_rule(stage: str) -> None:
     """On the default bus, other rules would match our events. The bus admits only this account."""
     (rule,) = properties(stage, "Events::Rule").values()
 
@@ -93,7 +93,7 @@ def test_a_configured_address_is_subscribed_to_the_paging_topic(stage: str) -> N
 
 @each_stage
 def test_undelivered_alerts_stay_two_weeks_in_their_queues(stage: str) -> None:
-    """EventBridge drops an event that it may not send to the queue, and would need a key's permission."""
+    """EventBridge drops an event if the queue, or the queue's KMS key, denies access."""
     from_the_rule = {"ArnEquals": {"aws:SourceArn": f"${{{RULE}.Arn}}"}}
 
     assert properties(stage, "SQS::Queue")["PagerUndelivered"] == {

@@ -51,7 +51,7 @@ FORGED = replace(WAITING, key="payout-2026-000900", amount=LOOT)
 
 @dataclass
 class PayingBank(ScriptedBank):
-    """A bank that pays what it is sent, but one reference, which it refuses."""
+    """A bank that refuses one reference and pays all other requests."""
 
     payments: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class PayingBank(ScriptedBank):
 
 
 class Scene:
-    """A payout that is not sent yet, one that the bank has paid, and one that it has refused."""
+    """Three payouts: not sent yet, paid by the bank, and refused by it."""
 
     def __init__(self) -> None:
         self.town = Town(row_keys=ROW_KEYS)
@@ -96,7 +96,7 @@ class Scene:
         return self.life(payout).state()
 
     def look(self) -> None:
-        """Follow what is listed, as FollowPayouts does each minute: one that fails delays no other."""
+        """Follow each listed payout and line, as FollowPayouts does each minute; ignore failures."""
         follower = self.life(WAITING).follower()
         for pk, _ in list(self.town.table.items):
             kind, _, subject = pk.partition("#")
@@ -132,7 +132,7 @@ class Scene:
 
 
 def played(own: Policy, attack: "Attack") -> End:
-    """Attack with a policy, and return the state days later."""
+    """Attack with a policy; return the result, days later."""
     scene = Scene()
     try:
         attack(scene.thief(own))
@@ -180,7 +180,7 @@ def forges_a_payout(thief: Thief) -> None:
 
 
 def forges_a_payout_and_its_entry(thief: Thief) -> None:
-    """Puts such a payout, and the entry of its reservation."""
+    """Puts a never reserved payout to the thief, with an entry of its reservation."""
     _forges_an_entry(thief, FORGED)
     forges_a_payout(thief)
 
@@ -199,13 +199,13 @@ def redirects_a_payout(thief: Thief) -> None:
 
 
 def replaces_a_payout(thief: Thief) -> None:
-    """Puts a payout that is not sent anew, to the thief's bank account."""
+    """Replaces an unsent payout by one to the thief's bank account."""
     state = thief.world.state(WAITING)
     thief.put(replace(state, iban=OF_THE_THIEF).to_row())
 
 
 def replaces_a_payout_and_its_entry(thief: Thief) -> None:
-    """Puts such a payout and the entry of its reservation anew."""
+    """Replaces an unsent payout and its entry by a payout to the thief."""
     state = thief.world.state(WAITING)
     place = keys.entry("alice", state.reserved_at, WAITING.key, f"payout-{writes.RESERVE}")
     told = paid_to(WAITING.destination, OF_THE_THIEF, state.holder)
@@ -214,13 +214,13 @@ def replaces_a_payout_and_its_entry(thief: Thief) -> None:
 
 
 def raises_a_payout(thief: Thief) -> None:
-    """Puts a payout that is not sent anew, with a larger amount."""
+    """Replaces an unsent payout by one with a larger amount."""
     more = replace(thief.world.state(WAITING), payout=replace(WAITING, amount=LOOT))
     thief.put(more.to_row())
 
 
 def sends_a_payout_again(thief: Thief) -> None:
-    """Puts a paid payout anew, as one that was never sent."""
+    """Replaces a paid payout by one that was never sent."""
     state = thief.world.state(PAID)
     again = State(
         payout=PAID,
@@ -242,7 +242,7 @@ def refunds_a_refused_payout_again(thief: Thief) -> None:
 
 
 def replaces_a_refused_payout(thief: Thief) -> None:
-    """Puts a refused payout anew, as one whose outcome is unknown."""
+    """Replaces a refused payout by one whose outcome is unknown."""
     state = thief.world.state(REFUSED)
     listed = timestamp(thief.world.town.now)
     thief.put(replace(state, status=Status.UNKNOWN, ended_at=None, listed_at=listed).to_row())
@@ -284,7 +284,7 @@ def decides_a_case(thief: Thief) -> None:
 
 
 def confirms_a_destination(thief: Thief) -> None:
-    """Puts a confirmed bank account of the thief; then a caller of its own pays there."""
+    """Puts a confirmed bank account of the thief; then a payout goes to it."""
     town = thief.world.town
     own = replace(FORGED, destination="of-the-thief")
     given = {"id": own.destination, "account": "alice", "iban": OF_THE_THIEF, "holder": "Eve Example"}

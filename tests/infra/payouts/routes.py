@@ -4,4 +4,4 @@ from tests.infra.stack import PAYING
 STAGES = PAYING
 ROUTES = dict.fromkeys((PAY_ROUTE, READ_ROUTE), "ServePayouts")
 CALLED = {"ServePayouts": "*/payouts*"}
-"""The calls that an API's permission names."""
+"""Method and path in the API's permission to invoke each function."""

@@ -32,7 +32,7 @@ SEEN = {End.DENIED, End.IN_VAIN, End.NAMED, End.UNSIGNED}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_an_attack_that_nothing_denies_pays_no_thief(attack: Attack) -> None:
+def test_an_attack_with_full_permissions_ends_as_listed(attack: Attack) -> None:
     assert played(ALL, attack) is GAINS.get(attack, End.IN_VAIN)
 
 
@@ -62,22 +62,22 @@ def test_without_an_attack_the_payout_is_paid_and_proven() -> None:
 
 
 @pytest.mark.parametrize("function", sorted(functions(PAYS_OUT)))
-def test_each_role_is_denied_or_named_by_the_proof(function: str) -> None:
-    """The reader of the bank's files can invent a line of them."""
+def test_each_roles_attack_is_denied_or_named_by_the_proof(function: str) -> None:
+    """ReadStatements can invent a line of a bank's file."""
     others = {attack: end for attack, end in ends(function).items() if end not in SEEN}
 
     assert others == ({forges_a_return: End.COMPARED} if function == "ReadStatements" else {})
 
 
 @pytest.mark.parametrize("function", OF_PAYS_OUT)
-def test_no_role_of_payouts_makes_money_unseen_in_settlements(function: str) -> None:
+def test_no_payout_role_makes_money_unseen_by_attacking_settlements(function: str) -> None:
     found = ends_of_settlements(PAYS_OUT, function)
 
     assert [attack.__name__ for attack in ON_SETTLEMENTS if found[attack] not in SEEN] == []
 
 
 @pytest.mark.parametrize("function", [*STRANGERS, "BankEvents"])
-def test_a_function_that_strangers_reach_makes_no_money(function: str) -> None:
-    """IAM admits the callers of ServePayouts."""
+def test_functions_reached_by_strangers_make_no_money(function: str) -> None:
+    """ServePayouts is excluded: IAM admits its callers."""
     assert {*ends_of_settlements(PAYS_OUT, function).values()} <= {End.DENIED, End.IN_VAIN}
     assert {*ends(function).values()} == {End.DENIED}

@@ -56,7 +56,7 @@ def test_the_files_bucket_is_private_encrypted_and_versioned() -> None:
     assert bucket["DeletionPolicy"] == "RetainExceptOnCreate"
 
 
-def test_only_the_follower_reaches_files_and_never_replaces_one() -> None:
+def test_only_follow_payouts_reaches_files_and_it_never_overwrites_one() -> None:
     found = {
         (name, one)
         for name in resources()
@@ -75,7 +75,7 @@ def test_only_the_follower_reaches_files_and_never_replaces_one() -> None:
     assert (f"{over_files.PREFIX}*", f"{over_files.ANSWERS}*") == (payouts.FILES, payouts.ANSWERS)
 
 
-def test_a_bank_of_files_needs_no_secret_webhook_or_circuit() -> None:
+def test_a_file_based_bank_needs_no_secret_webhook_or_circuit() -> None:
     added = resources().keys() - changed("prod", **ON).keys()
     missing = changed("prod", **ON).keys() - resources().keys()
 
@@ -92,7 +92,7 @@ def test_a_bank_of_files_needs_no_secret_webhook_or_circuit() -> None:
     assert not any(name in board for name in ("BankCircuit", "BankSecretUnreadable", "BankEvents"))
 
 
-def test_outputs_name_the_bucket_and_nothing_of_a_service() -> None:
+def test_outputs_name_files_bucket_instead_of_webhook_and_secrets() -> None:
     outputs = readable(changed_template("prod", **BY_FILES)["Outputs"])
 
     assert outputs["PayoutFilesBucket"] == {"Value": "${PayoutsFiles}"}
@@ -100,7 +100,7 @@ def test_outputs_name_the_bucket_and_nothing_of_a_service() -> None:
     assert "PayoutFilesBucket" not in changed_template("prod", **ON)["Outputs"]
 
 
-def test_the_followers_variable_makes_the_adapter() -> None:
+def test_the_file_adapters_settings_are_only_in_follow_payouts_variable() -> None:
     told = json.loads(of_follower("PAYOUTS"))
     debtor = over_files.Debtor(**told["files"].pop("debtor"))
 
@@ -116,7 +116,7 @@ def test_the_followers_variable_makes_the_adapter() -> None:
 
 
 @pytest.mark.parametrize("pack", FINDINGS)
-def test_every_finding_of_the_files_bucket_is_explained(pack: Any) -> None:
+def test_each_cdk_nag_finding_of_the_files_bucket_is_explained(pack: Any) -> None:
     found = linted("prod", **BY_FILES).findings[pack]
 
     assert {rule for rule, path in found if path.startswith("Payouts/")} == {*FINDINGS[pack]}
@@ -137,7 +137,7 @@ def test_every_finding_of_the_files_bucket_is_explained(pack: Any) -> None:
         ({"debtor": {"name": "Ada", "iban": "NL91ABNA0417164300"}}, "debtor: must be a Debtor, or None$"),
     ],
 )
-def test_settings_that_do_not_fit_files_are_refused(changes: dict[str, Any], told: str) -> None:
+def test_settings_that_contradict_a_file_based_bank_are_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=f"^{told}"):
         replace(FILES, **changes)
 
@@ -158,11 +158,11 @@ def test_a_debtors_iban_is_checked_as_the_adapter_checks_it(iban: Any) -> None:
             Debtor(name="Ada", iban=iban)
 
 
-def test_the_files_have_the_currency_of_the_adapter() -> None:
+def test_settings_and_file_adapter_have_the_same_currency() -> None:
     assert payouts_config.FILES_CURRENCY == over_files.CURRENCY
 
 
-def test_a_stage_with_a_debtor_needs_no_address() -> None:
+def test_a_stage_with_a_debtor_needs_no_bank_address() -> None:
     assert of_a_stage(payouts=FILES).bank.is_reached
 
 
@@ -178,7 +178,7 @@ def test_an_app_must_name_the_banks_address_or_its_debtor() -> None:
         prod(**given, **BY_FILES | {"payouts": nowhere})
 
 
-def test_a_debtors_stage_refuses_an_address_by_context(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_with_a_debtor_refuses_a_bank_url_context(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STAGES, "dev", replace(STAGES["dev"], **BY_FILES))
     given = {"stage": "dev", "kyc_url": "https://kyc.example"}
 

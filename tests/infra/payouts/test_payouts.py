@@ -74,15 +74,15 @@ def attributes(write: Write) -> set[str]:
 
 
 @pytest.mark.parametrize("function", OPTIONAL)
-def test_a_payouts_function_may_write_the_rows_that_it_writes(function: str) -> None:
+def test_each_write_of_a_payouts_function_is_granted(function: str) -> None:
     for write in WRITES[function]:
         row = write.parameters.get("Item") or write.parameters["Key"]
         assert any(fnmatchcase(row["pk"], one) for one in OPTIONAL[function].rows[write.action]), row["pk"]
 
 
 @pytest.mark.parametrize("function", OPTIONAL)
-def test_a_payouts_function_writes_each_kind_of_its_rows(function: str) -> None:
-    """In a transaction: the circuit's row is another writer's."""
+def test_each_granted_row_kind_is_written_by_its_payouts_function(function: str) -> None:
+    """Transactions only: the circuit writes its own row outside them."""
     rows = OPTIONAL[function].rows
     keys = {
         (one.action, (one.parameters.get("Item") or one.parameters["Key"])["pk"]) for one in WRITES[function]
@@ -94,7 +94,7 @@ def test_a_payouts_function_writes_each_kind_of_its_rows(function: str) -> None:
 
 
 @pytest.mark.parametrize("function", OPTIONAL)
-def test_a_payouts_function_may_name_exactly_what_it_writes(function: str) -> None:
+def test_a_payouts_function_has_exactly_the_money_attributes_it_writes(function: str) -> None:
     found = {name for write in WRITES[function] for name in attributes(write)}
 
     assert {*OPTIONAL[function].names} == found & {*MONEY_ATTRIBUTES}
@@ -115,7 +115,7 @@ def test_no_payouts_write_names_an_attribute_that_is_denied(function: str) -> No
 
 
 def test_a_banks_event_may_change_only_the_next_look() -> None:
-    """Strangers call the function."""
+    """Strangers can call BankEvents."""
     (denied,) = {
         one.condition
         for one in granted_in(resources(), "BankEventsRole")
@@ -143,7 +143,7 @@ def test_each_secret_of_the_bank_has_one_reader(stage: str) -> None:
     assert "PAYOUTS" not in variables("BankEvents")
 
 
-def test_only_the_follower_gets_the_bank_and_its_token() -> None:
+def test_only_follow_payouts_gets_the_banks_settings_and_secret() -> None:
     told = json.loads(variables("FollowPayouts")["PAYOUTS"])
     limits = {"payout": {"EUR": 500_000}, "day": {"EUR": 2_000_000}, "rest_seconds": 86_400}
 
@@ -158,8 +158,8 @@ def test_only_the_follower_gets_the_bank_and_its_token() -> None:
         assert json.loads(variables(function)["PAYOUTS"]) == {"limits": limits}
 
 
-def test_functions_that_prove_rows_have_all_keys() -> None:
-    """The last key of the text signs."""
+def test_functions_that_check_row_signatures_have_all_row_keys() -> None:
+    """The last key in ROW_KEYS signs."""
     in_turn = changed("dev", **ON, row_keys=3, signing_key=2)
     for function in ("ReservePayout", "ServePayouts", "FollowPayouts", "TakeOrder"):
         keys = in_turn[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()
@@ -189,7 +189,7 @@ def test_a_payouts_function_starts_and_calls_nothing_else() -> None:
         assert calls(f"{function}Role") == set()
 
 
-def test_an_approval_calls_the_follower() -> None:
+def test_take_order_is_allowed_to_call_follow_payouts() -> None:
     assert variables("TakeOrder")["FOLLOW_PAYOUTS"] == "${FollowPayouts.Arn}"
     assert ("lambda:InvokeFunction", "${FollowPayouts.Arn}") in calls("TakeOrderRole")
 
@@ -232,7 +232,7 @@ def test_only_a_payouts_own_row_becomes_an_event(row: Row, wanted: bool) -> None
     assert EventPattern(None, CHANGES).matches_event(found) is wanted  # type: ignore[arg-type]
 
 
-def test_a_stage_that_pays_out_tells_its_payouts() -> None:
+def test_the_stream_filter_passes_changes_of_payouts() -> None:
     (mapping,) = (
         one["Properties"]
         for name, one in resources().items()

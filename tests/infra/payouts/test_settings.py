@@ -57,7 +57,7 @@ def test_a_faulty_setting_of_the_bank_is_refused(changes: dict[str, Any], told: 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_bounds_of_the_banks_numbers_are_accepted(name: str) -> None:
-    """A probe takes two seconds here, and the recovery longer."""
+    """A probe takes two seconds here; the recovery takes longer."""
     quick = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1, "recovery_seconds": 3_600}
     for bound in NUMBERS[name]:
         value = max(bound, 3) if name == "recovery_seconds" else bound
@@ -65,7 +65,7 @@ def test_the_bounds_of_the_banks_numbers_are_accepted(name: str) -> None:
         assert getattr(replace(PAYOUTS, **changes), name) == value
 
 
-def test_the_bounds_are_those_that_the_functions_demand() -> None:
+def test_settings_and_functions_have_the_same_bounds() -> None:
     assert payouts_config._NAME.pattern == port.NAME.pattern
     assert payouts_config._REASON.pattern == port.REASON.pattern
     assert STAGES["local"].bank.accounts == (bank_statements.IBAN,)
@@ -73,7 +73,7 @@ def test_the_bounds_are_those_that_the_functions_demand() -> None:
 
 
 @pytest.mark.parametrize("told", ["de02 1203 0000 0000 2020 51", "acc-7/a", "\u00a012\u2003b"])
-def test_an_account_as_its_statement_names_it_is_accepted(told: str) -> None:
+def test_an_account_is_accepted_as_statements_write_it(told: str) -> None:
     read = fields.account(told)
 
     assert replace(PAYOUTS, accounts=(read,)).accounts == (read,)
@@ -101,7 +101,7 @@ def limited(payout: dict[str, Any], day: dict[str, Any]) -> PayoutSettings:
         ({"payouts": limited({"EUR": "0"}, {"EUR": "1"})}, "payouts.day: EUR must be at least"),
     ],
 )
-def test_payouts_that_do_not_fit_their_stage_are_refused(changes: dict[str, Any], told: str) -> None:
+def test_payout_settings_that_contradict_the_stage_are_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=f"^{told}"):
         of_a_stage(**changes)
 
@@ -123,7 +123,7 @@ def test_the_embedded_aws_gets_a_simulated_bank_with_equal_limits() -> None:
     assert embedded(of_a_stage(payouts=None), **place, bank_url="http://127.0.0.1:9").payouts is None
 
 
-def test_the_local_stage_pays_through_its_contexts_bank() -> None:
+def test_the_local_stage_uses_the_bank_url_of_its_context() -> None:
     found = settings_of({"stage": "local", "bank_url": "http://127.0.0.1:9"}).bank
 
     assert found == replace(STAGES["local"].bank, url="http://127.0.0.1:9")

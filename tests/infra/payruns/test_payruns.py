@@ -32,18 +32,18 @@ def variables(function: str, **settings: Any) -> Any:
     ],
     ids=str,
 )
-def test_settings_beyond_their_bounds_are_refused(settings: dict[str, Any], told: str) -> None:
+def test_pay_run_settings_beyond_their_bounds_are_refused(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         PayRunSettings(**settings)
 
 
 @pytest.mark.parametrize("over", [{"EUR": "1"}, {**OVER, "XXX": "1"}, {**OVER, "EUR": "0.001"}], ids=str)
-def test_limits_name_each_currency_as_a_decimal(over: dict[str, str]) -> None:
+def test_pay_run_limits_need_a_decimal_for_each_currency(over: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"pay_runs.over"):
         of_a_stage(pay_runs=PayRunSettings(over=over))
 
 
-def test_the_functions_know_the_rules_and_the_pace() -> None:
+def test_approval_rules_and_pace_are_in_the_functions_variables() -> None:
     rules = json.loads(variables("TakeOrder", lines_over=7)["PAYRUNS"])
 
     assert rules == {"over": {}, "lines_over": 7}
@@ -51,7 +51,7 @@ def test_the_functions_know_the_rules_and_the_pace() -> None:
     assert "PAYRUNS" not in changed("prod")["TakeOrder"]["Properties"]["Environment"]["Variables"]
 
 
-def test_files_are_private_kept_and_put_once_by_operators() -> None:
+def test_only_operators_put_run_files_and_never_overwrite_one() -> None:
     found = resources()
     files = found["PayRunsFiles"]
     puts = {
@@ -71,7 +71,7 @@ def test_files_are_private_kept_and_put_once_by_operators() -> None:
     assert f"{bucket.PREFIX}*" == payruns.FILES
 
 
-def test_the_payers_role_allows_exactly_what_it_does() -> None:
+def test_the_pay_lines_role_allows_exactly_the_functions_calls() -> None:
     own = policy("local", "PayLines")
     files = {("s3:GetObject", FILES[0]), ("s3:ListBucket", "${PayRunsFiles.Arn}")}
     needed = of_the_table("PayLines")

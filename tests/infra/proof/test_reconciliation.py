@@ -36,7 +36,7 @@ def test_the_alarm_on_missing_proofs_follows_the_proofs_interval(hours: int, exp
     assert found["PagerReconcileUnproven"]["Properties"]["Period"] == hours * 3600
 
 
-def test_a_stage_without_scheduled_proof_has_no_alarm_on_missing() -> None:
+def test_without_scheduled_proofs_there_is_no_missing_proof_alarm() -> None:
     found = changed("local", reconcile_every_hours=None)
 
     assert template("local").keys() - found.keys() >= {"ReconciliationProof", "PagerReconcileUnproven"}

@@ -59,8 +59,8 @@ def test_only_the_apis_routes_may_call_the_function(stage: str, function: str, c
 
 @each_stage
 @pytest.mark.parametrize("of", ["Orders", "Settlements"])
-def test_readers_calls_are_logged_and_limited_and_refuse_browsers(stage: str, of: str) -> None:
-    """The log has each call's caller, and not what it sends."""
+def test_api_calls_are_logged_and_throttled_and_have_no_cors(stage: str, of: str) -> None:
+    """The log has each call's caller, not its content."""
     (api,), (settings,) = (
         [one for name, one in properties(stage, f"ApiGatewayV2::{kind}").items() if name.startswith(of)]
         for kind in ("Api", "Stage")
@@ -94,5 +94,5 @@ def test_a_readers_policy_only_allows_reading(stage: str, call: str, is_allowed:
     assert {action for one in policy for action in one["Action"]} == {"execute-api:Invoke"}
 
 
-def test_the_longest_wait_and_a_last_look_fit_one_call() -> None:
+def test_the_longest_wait_and_a_last_read_fit_one_call() -> None:
     assert WAIT_SECONDS_MAX + 6 < WAITING_SECONDS < 30

@@ -1,4 +1,4 @@
-"""Shapes of payments with checks; `tests/proof/shapes.py` imports them, after what they use of it."""
+"""Shapes of payments with checks; `tests/proof/shapes.py` imports them late: this file imports from it."""
 
 from datetime import timedelta
 

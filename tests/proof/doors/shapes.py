@@ -1,4 +1,4 @@
-"""Shapes of cancelled settlements; `tests/proof/shapes.py` imports them, after what they use of it."""
+"""Shapes of cancelled settlements; `tests/proof/shapes.py` imports them late: this file imports from it."""
 
 from settlement.doors import cancellation
 from tests.proof.shapes import HELD, compensated, plays
@@ -6,7 +6,7 @@ from tests.proof.town import Payment, Play
 
 
 def cancel(payment: Payment) -> None:
-    """Cancel for the starter; in review, two hours into it."""
+    """Cancel as the starter does; a review is two hours old."""
     settlement, town = payment.settlement, payment.town
     if payment.state().is_in_review:
         town.store.update(cancellation.in_review(settlement, town.tick(7_200), None))

@@ -1,4 +1,4 @@
-"""Shapes of swept releases; `tests/proof/shapes.py` imports them, after what they use of it."""
+"""Shapes of swept releases; `tests/proof/shapes.py` imports them late: this file imports from it."""
 
 from settlement.merchants import sweeper, sweeps
 from settlement.merchants.sweep import Span

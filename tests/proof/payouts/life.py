@@ -35,7 +35,7 @@ ADA, BEA = (
 
 @dataclass
 class ScriptedBank:
-    """A bank that answers with `said`; `unknown`: it does not answer."""
+    """A bank that answers with `said`, or not at all if that is unknown."""
 
     said: Word = Word.UNKNOWN
     declared: Declared = field(
@@ -124,7 +124,7 @@ class Life:
         return dict(self.town.table.items) != before
 
     def hear(self, word: str) -> None:
-        """Look when it is due, and let the bank answer."""
+        """Look at the due time; the bank answers with `word`."""
         self.bank.said = Word(word)
         listed = self.state().listed_at
         if listed and self.state().trouble is None:
@@ -142,7 +142,7 @@ class Life:
         self.line(Side.IN)
 
     def half(self, side: str) -> None:
-        """A line whose caller dies between its two moves."""
+        """Book a line; the caller dies between its two moves."""
         self.line(Side(side), Dying)
 
     def rebook(self, side: str) -> None:
@@ -154,7 +154,7 @@ class Life:
         return ({"out": "6d", "in": "7e"}[side] + self.payout.reference.encode().hex())[:64]
 
     def line(self, side: Side, kind: type[Follower] = Follower) -> None:
-        """Let the bank's statement have a line of the payout, and book it."""
+        """Record a bank line of the payout, and book it."""
         identity, reference = self.identity(side), self.payout.reference
         one = BankLine(
             identity=identity,

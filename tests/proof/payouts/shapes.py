@@ -36,7 +36,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 
 
 def pays(*acts: str) -> Play:
-    """Pay out of the payer's account; nothing else happens."""
+    """Return a play: a payout from the payer's account, then these acts."""
 
     def play(payment: Payment) -> None:
         of = payment.settlement

@@ -1,4 +1,4 @@
-"""Each payout has exactly the entries, decisions, lines and destination that its rows tell."""
+"""Each payout has exactly the entries, decisions, lines and destination that its rows require."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -55,7 +55,7 @@ def copied(life: Life) -> Life:
 
 
 def shape(life: Life) -> tuple[Any, ...]:
-    """Return the part of a life that tells it from others."""
+    """Return the values that distinguish a payout's state from others."""
     state = life.state()
     decided = (state.decided or {}).get("verdict")
     flags = (state.is_sent, state.trouble, state.in_suspense, state.given_back_to, state.said)
@@ -70,7 +70,7 @@ Reached = tuple[tuple[str, ...], Life]
 
 
 def reachable() -> Iterator[Reached]:
-    """Each shape that acts of the world can reach, by the room's own functions."""
+    """Yield each reachable payout shape, made by the room's own functions."""
     first = town_of()
     seen, level = {shape(first)}, list[Reached]([((), first)])
     for _ in range(DEPTH):
@@ -88,7 +88,7 @@ def reachable() -> Iterator[Reached]:
 
 
 @pytest.mark.long
-def test_every_reachable_payout_proves_without_a_finding() -> None:
+def test_every_reachable_payout_is_proven_without_a_finding() -> None:
     lives = 0
     for path, life in reachable():
         findings = reconciled(life.town.table.items)
@@ -469,7 +469,7 @@ def entry(step: str, debit: str, credit: str) -> Row:
     ],
     ids=lambda row: str(row["step"]),
 )
-def test_money_from_a_payout_that_never_was_is_found(forged: Row) -> None:
+def test_money_from_a_payout_without_a_row_is_found(forged: Row) -> None:
     life = town_of()
     life.town.put(forged)
     alice = life.town.row(keys.account("alice"))
@@ -501,14 +501,14 @@ def test_an_entry_between_wrong_accounts_is_malformed(step: str, debit: str, cre
     assert any("is malformed" in one and "moves money from" in one for one in faults), faults
 
 
-def test_a_payout_looked_at_too_late_is_reported() -> None:
+def test_a_payout_whose_next_look_is_far_ahead_is_reported() -> None:
     life = town_of()
     of_payout(gsi1sk="2030-01-01T00:00:00.000Z")(life)
 
     assert reconciled(life.town.table.items).ahead == [f"{ON}: the next look is at 2030-01-01T00:00:00.000Z"]
 
 
-def test_a_reference_of_no_payout_is_no_fault() -> None:
+def test_a_line_reference_to_no_payout_is_not_a_fault() -> None:
     life = town_of(*CONFIRMED)
     gone("PAYOUT_LINE#", "LINE")(life)
     gone("BANK_LINE#", "MATCH")(life)
@@ -519,7 +519,7 @@ def test_a_reference_of_no_payout_is_no_fault() -> None:
     assert not any(one.startswith("PAYOUT_LINE#") for one in faults), faults
 
 
-def test_many_payouts_prove_from_the_disk() -> None:
+def test_many_payouts_spooled_to_disk_are_proven() -> None:
     town = Town()
     town.open("alice", 2_000_000)
     lived(town, PAYOUT)
@@ -561,7 +561,7 @@ MOVING = [(path[:-1], path[-1]) for path in PATHS.values() if path]
 @pytest.mark.parametrize(("acts", "act"), [((), "again"), *MOVING], ids=str)
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("sees_new", [False, True], ids=["old rows", "and new rows"])
-def test_a_move_during_the_scan_is_no_fault(
+def test_a_move_during_the_scan_is_not_a_fault(
     acts: tuple[str, ...], act: str, backwards: bool, sees_new: bool
 ) -> None:
     before = town_of(*acts)
@@ -575,7 +575,7 @@ def test_a_move_during_the_scan_is_no_fault(
         assert findings.conserved, position
 
 
-def test_a_payout_that_never_rests_is_unproven() -> None:
+def test_a_payout_that_moves_during_every_look_is_unproven() -> None:
     life = town_of("hear unknown")
     gone("PAYOUT_REFERENCE#", "REFERENCE")(life)
     store = readable(life.town.table)
@@ -604,7 +604,7 @@ def test_a_freeze_whose_order_vanishes_after_the_scan_is_named() -> None:
     assert any("is not frozen, but a person" in one for one in proven_during(life, rows()).faults)
 
 
-def test_a_payee_frozen_during_the_second_look_is_no_fault() -> None:
+def test_freezing_a_payee_during_the_second_look_causes_no_fault() -> None:
     life = town_of()
     store = readable(life.town.table)
     read, first = store.read, iter([keys.destination("home")])

@@ -89,7 +89,7 @@ def test_each_recorded_row_of_a_line_is_accepted(row: Row) -> None:
     ],
     ids=str,
 )
-def test_a_changed_run_is_named(changed: Row, told: str) -> None:
+def test_a_changed_run_row_is_malformed(changed: Row, told: str) -> None:
     with pytest.raises(MalformedRow, match=rf"^{told}"):
         payrun_rows.run({**HALF.to_row(), **changed})
 
@@ -113,7 +113,7 @@ def test_a_changed_run_is_named(changed: Row, told: str) -> None:
     ],
     ids=str,
 )
-def test_a_changed_decision_is_named(number: int, changed: Row, told: str) -> None:
+def test_a_changed_decision_row_is_malformed(number: int, changed: Row, told: str) -> None:
     with pytest.raises(MalformedRow, match=rf"^{told}"):
         payrun_rows.decision({**DECISIONS[number], **changed})
 
@@ -129,12 +129,12 @@ def test_a_changed_decision_is_named(number: int, changed: Row, told: str) -> No
     ],
     ids=str,
 )
-def test_a_changed_line_is_named(changed: Row, told: str) -> None:
+def test_a_changed_line_row_is_malformed(changed: Row, told: str) -> None:
     with pytest.raises(MalformedRow, match=rf"^{told}"):
         payrun_rows.line({**LINES[1], **changed})
 
 
-def test_a_refused_line_says_why() -> None:
+def test_a_refused_line_without_a_reason_is_malformed() -> None:
     row = {name: value for name, value in LINES[1].items() if name != "why"}
 
     with pytest.raises(MalformedRow, match=r"^refused and why are not there together"):

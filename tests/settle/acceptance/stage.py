@@ -1,4 +1,4 @@
-"""A stage under acceptance, whose AWS is one client of the test."""
+"""A stage under acceptance; one fake client stands for all of AWS."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -64,7 +64,7 @@ def proved(*checks: Check) -> runner.Report:
         (client_error("StopExecution", "AccessDeniedException"), "not permitted"),
     ],
 )
-def test_a_failed_check_has_a_verdict_and_stops_no_other(
+def test_a_failed_check_gets_a_verdict_and_later_checks_run(
     proof: dict[str, Any], failure: Exception, verdict: str
 ) -> None:
     report = proved(fails(failure), FINE)
@@ -96,7 +96,7 @@ def test_a_check_catching_every_error_is_still_ended(proof: dict[str, Any]) -> N
     assert proved(Check("stubborn", stubborn, seconds_max=0.1)).refuted == ["stubborn"]
 
 
-def test_the_timer_of_an_ended_check_interrupts_no_later_one() -> None:
+def test_an_ended_check_leaves_no_timer_running() -> None:
     with at_most(60):
         pass
 
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_the_checks_but_returns_the_money(
     assert (report.interrupted, report.passed, report.left) == (True, False, ["an account"])
 
 
-def test_a_second_ctrl_c_names_the_accounts_possibly_with_money(
+def test_a_second_ctrl_c_names_accounts_that_may_hold_money(
     proof: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(run: Run) -> Iterator[str]:

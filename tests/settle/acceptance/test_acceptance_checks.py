@@ -65,7 +65,7 @@ STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
 def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
-    """Check an alarm with these (state, seconds after the stop) changes."""
+    """Check an alarm with these changes: (state, seconds after the stop)."""
     monkeypatch.setattr(watching, "ALARM_SECONDS_MAX", 0)
     alarm = {"PagerSettlementStandardAborted": "an-alarm"}
     monkeypatch.setattr(watching, "physical", lambda stack, kind: alarm)
@@ -106,7 +106,7 @@ Patch = pytest.MonkeyPatch
         (lambda patch: watching.aborted(run_on(None)), NotApplicable, "no execution was stopped"),
     ],
 )
-def test_a_wait_or_alarm_of_another_kind_is_no_proof(
+def test_a_wrong_or_missing_wait_or_alarm_proves_nothing(
     monkeypatch: Patch, check: Callable[[Patch], str], failure: type[Exception], why: str
 ) -> None:
     with pytest.raises(failure, match=why):
@@ -137,7 +137,7 @@ class CloudWatch:
 
 @pytest.fixture
 def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
-    """Run the check with alarms and their queue, after a page of another case."""
+    """Run the check of alarms, whose queue already holds another alert."""
 
     def check(alarms: CloudWatch) -> str:
         @contextmanager
@@ -160,7 +160,7 @@ def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
     return check
 
 
-def test_the_check_hears_an_alarm_of_each_topic(rings: Callable[[CloudWatch], str]) -> None:
+def test_the_check_receives_an_alarm_from_each_topic(rings: Callable[[CloudWatch], str]) -> None:
     alarms = CloudWatch()
     evidence = rings(alarms)
 
@@ -170,7 +170,7 @@ def test_the_check_hears_an_alarm_of_each_topic(rings: Callable[[CloudWatch], st
 
 
 @pytest.mark.parametrize("state", ["ALARM", "OK"])
-def test_an_alarm_that_is_not_heard_is_refuted_and_reset(
+def test_an_alarm_that_is_not_received_is_refuted_and_reset(
     rings: Callable[[CloudWatch], str], state: str
 ) -> None:
     alarms = CloudWatch(silent=[("morning", state)])
@@ -282,7 +282,7 @@ def test_a_load_that_loses_money_or_stalls_is_refuted(
         loaded(payments, monkeypatch)
 
 
-def test_an_event_is_signed_as_the_specification_has_it() -> None:
+def test_an_event_is_signed_as_the_specification_requires() -> None:
     event, secret = Event("acceptance-1"), foreign_secret()
     headers = signed(event, secret, int(time.time()))
 
@@ -291,14 +291,14 @@ def test_an_event_is_signed_as_the_specification_has_it() -> None:
         Webhook(foreign_secret()).verify(event.body, headers)
 
 
-def test_an_event_has_a_verdict_of_the_contract() -> None:
+def test_an_acceptance_event_contains_a_valid_kyc_verdict() -> None:
     content = json.loads(Event("acceptance-1").body)
 
     assert parse_verdict(content, "webhook").decision == "APPROVED"
 
 
 @pytest.mark.parametrize(("told", "behaviour"), [(ERROR, Behaviour.ERROR), (REVIEW, Behaviour.REVIEW)])
-def test_an_account_tells_the_simulated_provider_how_to_behave(
+def test_an_account_name_selects_the_simulated_providers_behaviour(
     monkeypatch: pytest.MonkeyPatch, told: str, behaviour: Behaviour
 ) -> None:
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)

@@ -75,7 +75,7 @@ def triggers(
     readers: tuple[str, ...] = ("PublishEvents", "SealJournal"),
     **told: Any,
 ) -> str:
-    """Check triggers whose readers met records of these ages, in milliseconds."""
+    """Check triggers whose readers received records of these ages, in milliseconds."""
     queue = {"EventSourceArn": "arn:aws:sqs:eu-west-1:123456789012:queue", "FunctionArn": f"{FUNCTION}Start"}
     mappings = {"Start": queue} | {
         one: {"EventSourceArn": STREAM, "FunctionArn": f"{FUNCTION}{one}"} for one in readers
@@ -134,7 +134,7 @@ def proof(resources: dict[str, str], *answers: Any) -> str:
 
 
 def locked(answer: dict[str, Any] | str) -> str:
-    """Check the lock of an object, of which S3 tells this retention or error."""
+    """Check an object's lock; S3 answers with this retention or error."""
 
     def told(**asked: str) -> Any:
         if isinstance(answer, str):
@@ -236,14 +236,14 @@ def test_an_unsound_deployment_is_refuted_with_the_reason(
         (lambda found: locked("AccessDenied"), ClientError, "AccessDenied"),
     ],
 )
-def test_what_cannot_be_asked_proves_and_refutes_nothing(
+def test_a_check_that_cannot_run_is_neither_proven_nor_refuted(
     resources: Found, check: Callable[[Found], str], failure: type[Exception], why: str
 ) -> None:
     with pytest.raises(failure, match=why):
         check(resources)
 
 
-def test_the_definitions_are_asked_of_the_machines_behind_their_aliases() -> None:
+def test_definitions_are_read_from_the_machines_behind_their_aliases() -> None:
     client = Definitions()
     judged(client)
 
@@ -251,7 +251,7 @@ def test_the_definitions_are_asked_of_the_machines_behind_their_aliases() -> Non
 
 
 @pytest.mark.parametrize(("again", "is_same"), [("", True), (None, False), ("another-arn", False)])
-def test_the_same_start_must_be_the_same_execution(
+def test_repeating_a_start_must_return_the_same_execution(
     monkeypatch: pytest.MonkeyPatch, again: str | None, is_same: bool
 ) -> None:
     if is_same:
@@ -261,7 +261,7 @@ def test_the_same_start_must_be_the_same_execution(
         same_start(monkeypatch, Starts(again))
 
 
-def test_executions_that_end_too_soon_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_that_end_too_early_make_the_check_not_applicable(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Starts(again=None, status="SUCCEEDED")
 
     with pytest.raises(NotApplicable, match="had ended before"):
@@ -269,7 +269,7 @@ def test_executions_that_end_too_soon_show_nothing(monkeypatch: pytest.MonkeyPat
     assert len(client.started) == 2 * payments.STARTS_MAX
 
 
-def test_another_http_status_is_refuted_with_the_message() -> None:
+def test_an_unexpected_http_status_is_refuted_with_its_message() -> None:
     payments.expect_status("the start", Answer(202, {}), 202, 200)
     with pytest.raises(Refuted, match="the start: HTTP 503, the table does not answer"):
         payments.expect_status("the start", Answer(503, {"message": "the table does not answer"}), 202, 200)

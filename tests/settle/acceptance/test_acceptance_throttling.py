@@ -1,4 +1,4 @@
-"""A used-up quota proves nothing, and refutes nothing."""
+"""A throttled check is neither proven nor refuted."""
 
 import json
 from threading import Lock
@@ -39,7 +39,7 @@ DYNAMODB = stalled("StoreUnavailable", json.dumps({"errorMessage": "DynamoDB: Th
 
 
 class StepFunctions:
-    """Executions that end in turn as listed, the last end again and again."""
+    """Executions that end as listed, in turn; the last end repeats."""
 
     def __init__(self, *ends: Any) -> None:
         self.ends, self.lock = [*ends], Lock()
@@ -144,7 +144,7 @@ def test_an_unexplained_end_is_refuted_beside_a_throttled_one(twins: Any) -> Non
         ([stalled(LAMBDA)], {"status": "COMPENSATED", "has_left": DEPOSIT - AMOUNT}, "the payer has left"),
     ],
 )
-def test_twins_with_wrong_money_or_another_end_are_refuted(
+def test_twins_with_wrong_balances_or_unexplained_ends_are_refuted(
     twins: Any, ends: list[Any], found: dict[str, Any], told: str
 ) -> None:
     result = twins(*ends, **found)

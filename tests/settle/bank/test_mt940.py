@@ -1,4 +1,4 @@
-"""The MT940 reader; without the library `mt-940` there is nothing to test."""
+"""The MT940 reader; skipped without the library `mt-940`."""
 
 import io
 from dataclasses import asdict
@@ -81,7 +81,7 @@ def test_an_empty_statement_has_no_lines() -> None:
     assert (lines, found.lines, found.closing) == ([], 0, 100_000)
 
 
-def test_a_file_has_several_statements_and_envelopes() -> None:
+def test_a_file_can_have_several_statements_in_envelopes() -> None:
     envelope = b"{1:F01BANKDEFFXXXX0000000000}{2:I940BANKDEFFXXXXN}{4:\r\n"
     plain = PLAIN.replace(b"\n-\n", b"\n-}\n").replace(b"\n", b"\r\n")
     lines, found = read((envelope + plain) * 2)

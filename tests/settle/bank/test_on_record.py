@@ -118,7 +118,7 @@ def test_an_account_shows_the_banks_line_of_a_deposit(recorded: Recorded, comman
         ),
     ],
 )
-def test_what_is_unknown_or_no_pattern_is_named(
+def test_an_unknown_or_invalid_argument_is_named(
     booked: Desk, command: Command, words: tuple[str, ...], code: Exit, told: str
 ) -> None:
     found, _, err = command("statement", *words)

@@ -107,7 +107,7 @@ def test_repeated_and_overlapping_files_count_once(booked: Desk, command: Comman
     assert len(found["files"]) == 2
 
 
-def test_a_balance_from_before_the_books_is_given_by_option(
+def test_an_option_gives_the_balance_before_the_books_began(
     booked: Desk, command: Command, written: Written
 ) -> None:
     file = written(opening="1000.00")
@@ -187,7 +187,9 @@ def test_a_wrong_option_is_reported_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_an_unreadable_file_is_one_line_with_its_place(desk: Desk, command: Command, tmp_path: Path) -> None:
+def test_an_unreadable_file_gets_one_error_line_with_the_position(
+    desk: Desk, command: Command, tmp_path: Path
+) -> None:
     file = tmp_path / "cut.xml"
     file.write_bytes(camt(RIGHT, day=DAY)[:900])
 

@@ -35,7 +35,7 @@ def read(text: str | bytes, **changes: Any) -> tuple[list[Line], list[Statement]
 
 
 def one(**cells: str) -> str:
-    """Return a file of one row, some cells of which are others."""
+    """Return a file of one row, with some cells replaced."""
     names, values = HEADER.strip().split(";"), ROW.strip().split(";")
     return HEADER + ";".join(cells.get(name, value) for name, value in zip(names, values, strict=True)) + "\n"
 

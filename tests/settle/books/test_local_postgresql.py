@@ -1,4 +1,4 @@
-"""Obstacles to a PostgreSQL beside the embedded AWS; `tests/e2e/books/test_ledger.py` runs one."""
+"""Obstacles to starting PostgreSQL beside the embedded AWS; `tests/e2e/books/test_ledger.py` starts it."""
 
 import os
 from pathlib import Path

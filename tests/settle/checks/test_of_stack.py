@@ -1,4 +1,4 @@
-"""`settle check list` and `status`, and what the other commands say of a wait for a check."""
+"""`settle check list` and `status`, and other commands' report of an awaited check."""
 
 import json
 from datetime import timedelta

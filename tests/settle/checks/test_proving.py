@@ -1,4 +1,4 @@
-"""`settle check prove` finds a bug planted into a stranger's check, and none in the examples."""
+"""`settle check prove` finds a bug planted into a user's check, and none in the examples."""
 
 from pathlib import Path
 
@@ -131,6 +131,6 @@ def test_check_new_with_an_invalid_name_writes_nothing(tmp_path: Path, name: str
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_a_check_is_named(tmp_path: Path) -> None:
+def test_proving_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a Python file"):
         proving.prove(tmp_path / "nothing.py", 1)

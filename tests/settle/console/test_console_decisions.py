@@ -263,7 +263,7 @@ def test_an_order_without_an_answer_can_be_repeated(desk: Desk, visitor: Visitor
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_part_is_approved_with_its_amount_in_view(desk: Desk) -> None:
+def test_a_partial_reversal_is_approved_with_its_amount_in_view(desk: Desk) -> None:
     desk.pay()
     partial_reversal.propose(desk.stack, KEY, "5.00", REASON, 1)
     grace = as_person(desk, GRACE)

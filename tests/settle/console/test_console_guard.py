@@ -51,7 +51,7 @@ def test_the_token_opens_one_session_and_appears_on_no_page(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "%00"])
-def test_another_token_opens_nothing_and_leaves_the_right_one_good(desk: Desk, token: str) -> None:
+def test_after_a_wrong_token_the_right_one_still_works(desk: Desk, token: str) -> None:
     visitor = Visitor(desk)
 
     refused = visitor.get(f"/enter?token={token}")
@@ -60,7 +60,7 @@ def test_another_token_opens_nothing_and_leaves_the_right_one_good(desk: Desk, t
     assert visitor.enter().get("/search").status_code == 200
 
 
-def test_an_old_token_opens_no_session(clock: Clock) -> None:
+def test_an_expired_token_opens_no_session(clock: Clock) -> None:
     made = Session(clock)
     token = made.token
 
@@ -69,7 +69,7 @@ def test_an_old_token_opens_no_session(clock: Clock) -> None:
     assert made.enter(token) is None
 
 
-def test_a_session_ends_when_idle_and_after_a_shift(clock: Clock) -> None:
+def test_a_session_ends_when_idle_and_at_its_maximum_age(clock: Clock) -> None:
     idle, busy = Session(clock), Session(clock)
     of_idle, of_busy = idle.enter(idle.token), busy.enter(busy.token)
     assert of_idle
@@ -180,7 +180,7 @@ def test_a_form_without_the_right_csrf_token_writes_nothing(desk: Desk, csrf: st
         (b"a=" + b"b" * guard.FORM_BYTES_MAX, "application/x-www-form-urlencoded", 413),
     ],
 )
-def test_a_request_body_that_is_no_form_is_refused(
+def test_a_request_body_that_is_not_a_form_is_refused(
     desk: Desk, content: bytes, kind: str, status: int
 ) -> None:
     visitor = Visitor(desk).enter()
@@ -221,7 +221,7 @@ def shut(desk: Desk) -> Visitor:
         lambda visitor: visitor.send("/search"),
     ],
 )
-def test_each_answer_forbids_scripts_frames_and_a_copy(desk: Desk, ask: Callable[[Visitor], object]) -> None:
+def test_each_answer_forbids_scripts_frames_and_caching(desk: Desk, ask: Callable[[Visitor], object]) -> None:
     answer = ask(Visitor(desk).enter())
 
     headers = answer.headers  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def test_the_printed_address_opens_the_console_until_it_is_ended(served: Served)
 def test_two_concurrent_requests_spend_the_token_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second request comes after the first token is found right and before it is spent."""
+    """The second request comes when the first has checked the token but not spent it."""
     monkeypatch.setattr("settle.console.session.secrets", SimpleNamespace(token_urlsafe=_slow))
     with ThreadPoolExecutor(2) as threads:
         answers = list(threads.map(lambda _: served.ask("GET", served.path).status, range(2)))
@@ -71,7 +71,7 @@ def test_a_port_in_use_is_named() -> None:
     assert failed.value.code == Exit.FAILED
 
 
-def test_the_browser_is_sent_through_a_private_temporary_file() -> None:
+def test_the_browser_opens_a_private_temporary_page_with_the_address() -> None:
     with server.door_page('http://127.0.0.1:1/enter?token="><script>') as page:
         mode, text = page.stat().st_mode & 0o777, page.read_text()
 

@@ -61,8 +61,8 @@ def test_chosen_settlements_are_published_again_with_their_current_state(
     assert told(bus) == statuses
 
 
-def test_replay_since_includes_settlements_with_open_orders(paid: Desk, bus: Bus, command: Command) -> None:
-    """An open order may have changed unseen: no attribute has the time."""
+def test_replay_since_includes_every_unfinished_settlement(paid: Desk, bus: Bus, command: Command) -> None:
+    """Their rows lack the time of the last change, so all are included."""
     assert command("events", "replay", "--since", "1h")[0] == 0
 
     assert told(bus).keys() > {KEY, OTHER, STUCK}  # and the payment that has spent the money

@@ -104,7 +104,7 @@ def test_tail_shows_a_payment_that_has_already_ended(account: stack.Stack, settl
     assert " ".join(out.split()[1:]) == f"{KEY} 1 snapshot REJECTED 48.20 EUR"
 
 
-def test_tail_notices_an_end_that_came_before_its_rule(
+def test_tail_notices_an_end_before_its_event_rule_took_effect(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new rule takes effect late: the payment's last event came before it."""

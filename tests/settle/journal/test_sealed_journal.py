@@ -145,7 +145,7 @@ def books(ledger: Ledger, found: Any) -> None:
 
 
 @pytest.mark.usefixtures("books")
-def test_reconcile_against_the_journal_names_a_deletion_unseen_otherwise(command: Command) -> None:
+def test_reconcile_against_the_journal_finds_an_otherwise_undetected_deletion(command: Command) -> None:
     code, proof, _ = command("reconcile")
     assert (code, "conserved" in proof) == (0, True)
 

@@ -71,7 +71,7 @@ def embedded(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     started: list[subprocess.Popen[bytes]] = []
 
     class Kept(subprocess.Popen[bytes]):
-        """The test must wait for a process that `up` leaves running."""
+        """A process that `up` leaves running and the test must wait for."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
@@ -232,7 +232,7 @@ def test_a_deployment_gets_the_address_of_its_provider(
 
 
 def paid_out(running: Running, token: str) -> int:
-    """Return the HTTP status of a question about an unsent payout."""
+    """Return the bank's HTTP status for an unknown payout."""
     headers = {"Authorization": f"Bearer {token}"}
     return urllib3.request("GET", f"{running.bank_url}/payouts/{'A' * 32}", headers=headers).status
 
@@ -255,7 +255,7 @@ def test_up_starts_one_configured_bank_and_down_stops_it(running: Running) -> No
     assert not processes.run(processes.BANK_SIMULATOR)
 
 
-def test_a_record_of_an_earlier_release_gets_a_bank(
+def test_up_starts_the_bank_missing_from_an_older_state_file(
     starts: Starts, receiver: Receiver, home: Path, project: Path
 ) -> None:
     recorded(starts, receiver, bank_port=0, sources="of another day")

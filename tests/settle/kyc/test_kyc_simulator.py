@@ -27,7 +27,7 @@ from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Sim
 SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
 OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
 BOUND_SECONDS = 3
-"""A delivery is abandoned after this; the provider's own minute is a hundred deliveries long."""
+"""Limit of a failing delivery; within the provider's own minute it repeats a hundred times."""
 
 ORDER = {"idempotency_key": f"{KEY}:verify"}
 HEADERS = {"Idempotency-Key": f"{KEY}:verify", "Authorization": "Bearer any"}
@@ -52,7 +52,7 @@ def waits(simulator: Simulator) -> Waits:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses between deliveries, which alone move the provider's clock."""
+    """Pauses between deliveries; only they advance the provider's clock."""
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: 1000 + sum(slept), sleep=slept.append)
     monkeypatch.setattr(kyc_simulator, "time", clock)
@@ -115,7 +115,7 @@ def test_the_payees_name_outranks_the_payers_and_the_control(
     assert simulator.verify(payer=payer, payee=payee).json()["decision"] == decision
 
 
-def test_broken_answers_are_broken_as_their_names_say(simulator: Simulator, waits: Waits) -> None:
+def test_a_broken_answer_has_the_fault_named_by_the_payee(simulator: Simulator, waits: Waits) -> None:
     assert simulator.verify(payee="kyc-garbage").data == b"<p>hello</p>"
     head, _, body = simulator.raw(payee="kyc-huge").partition(b"\r\n\r\n")
     assert (head, len(body)) == (b"HTTP/1.1 200 OK\r\nContent-Length: 10000000", 10_000_000)
@@ -330,7 +330,7 @@ def test_a_failed_webhook_is_called_again_under_the_same_id(
     assert (slept, receiver.deliveries.empty()) == ([0.5] * len(failing), True)
 
 
-def test_each_repetition_is_signed_afresh(
+def test_each_repeated_delivery_is_signed_afresh(
     provider: Simulator, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signature expires after five minutes, and an outage may last longer."""
@@ -356,7 +356,7 @@ def test_a_final_answer_of_the_receiver_ends_the_delivery(
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-def test_a_delivery_is_abandoned_after_a_while(
+def test_a_failing_delivery_is_abandoned_after_its_time_limit(
     provider: Simulator, receiver: Receiver, slept: list[float], reachable: bool
 ) -> None:
     receiver.statuses.extend([503] * 1000)

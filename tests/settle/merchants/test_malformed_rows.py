@@ -13,7 +13,7 @@ from tests.world.environment import NOW
 __all__ = ["town"]
 
 
-def test_a_malformed_row_in_one_minute_delays_no_other(town: Desk, command: Command) -> None:
+def test_a_malformed_row_delays_only_the_sweep_of_its_minute(town: Desk, command: Command) -> None:
     good = next(row for row in town.ledger.rows() if row["pk"].startswith(f"ENTRIES#{SHOP}"))
     faults: list[dict[str, Any]] = [
         {"version": 1},

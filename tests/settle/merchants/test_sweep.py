@@ -99,14 +99,14 @@ def test_the_sweep_command_begins_with_the_given_minute(paid: Desk, since: str, 
         ("merchant.gone", Exit.NOT_FOUND, "there is no merchant.gone"),
     ],
 )
-def test_sweeping_an_account_that_is_no_merchant_is_refused(
+def test_sweeping_an_account_that_is_not_a_merchant_is_refused(
     desk: Desk, account: str, code: Exit, message: str
 ) -> None:
     with failing(code, message):
         sweep(desk.stack, account)
 
 
-def test_a_merchant_may_open_above_the_highest_balance(desk: Desk) -> None:
+def test_a_merchant_account_can_open_above_the_highest_balance(desk: Desk) -> None:
     opened = accounts.open_account(desk.stack, SHOP, "EUR", "1000000.01")
 
     assert opened["available"] == "1000000.01"
@@ -139,7 +139,7 @@ def book() -> Book:
 
 
 def test_a_swept_amount_above_the_releases_is_a_fault(book: Book) -> None:
-    """Even if the balance agrees, and another second lacks as much."""
+    """The balance agrees, because another second is short by the excess."""
     rows = book.sweep(OTHER), next(row for row in book.rows if row["pk"].startswith("SWEPT#"))
     for row, change in zip(rows, (5, -5), strict=True):
         (first,) = row["folded"]

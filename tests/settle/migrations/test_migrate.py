@@ -88,7 +88,7 @@ def town(desk: Desk) -> Town:
     return Town(desk)
 
 
-def test_every_row_with_a_part_is_migrated_once_and_back(town: Town) -> None:
+def test_every_partly_reversed_row_is_migrated_once_and_back(town: Town) -> None:
     before = town.desk.ledger.rows()
 
     progress = town.run()

@@ -123,7 +123,7 @@ def test_each_possible_decision_shows_its_effect_and_exact_command(
 
 @pytest.mark.parametrize(("step", "amount"), [("hold", "48.20"), ("nothing", "0.00")])
 def test_a_stuck_hold_allows_only_retry(desk: Desk, step: str, amount: str) -> None:
-    """Voiding a hold pays the payer: a person who decides at night must not read the reverse."""
+    """Voiding a hold pays the payer: a person deciding at night must not read the opposite."""
     desk.stuck(step)
 
     found = decisions(desk)

@@ -89,7 +89,7 @@ def test_a_dry_run_shows_each_case_and_orders_nothing(stuck: Desk, command: Comm
     assert (stuck.ledger.rows(), len(stuck.door.given)) == (before, given)
 
 
-def test_a_case_that_cannot_be_so_decided_is_left_out(stuck: Desk, command: Command) -> None:
+def test_a_case_that_forbids_the_decision_is_left_out(stuck: Desk, command: Command) -> None:
     everything = ("limbo", "resolve", "write-off", "--all-of", "IdempotencyConflict", "--reason", REASON)
 
     found = shown(command, *everything)
@@ -114,7 +114,7 @@ def test_a_case_that_cannot_be_so_decided_is_left_out(stuck: Desk, command: Comm
         ((), [ONE, TWO, THREE, HELD]),
     ],
 )
-def test_limbo_list_and_resolve_filter_cases_alike(
+def test_limbo_list_and_resolve_apply_the_same_filters(
     stuck: Desk, command: Command, options: tuple[str, ...], keys: list[str]
 ) -> None:
     code, out, _ = command("limbo", "list", *options, "--json")
@@ -138,7 +138,7 @@ def test_with_the_digest_each_shown_case_is_decided_separately(
     assert statuses(stuck, HELD) == ["LIMBO"]
 
 
-def test_a_case_that_came_after_the_dry_run_is_left(stuck: Desk, command: Command, told: str) -> None:
+def test_a_case_opened_after_the_dry_run_is_not_decided(stuck: Desk, command: Command, told: str) -> None:
     late = "order-many-late-01"
     stuck.pay(late, payer="carol")
     stuck.broken["ReclaimFunds"] = IdempotencyConflict("bob is locked")
@@ -201,7 +201,7 @@ def test_the_digest_of_another_dry_run_is_refused(
     assert stuck.ledger.rows() == before
 
 
-def test_a_case_stuck_again_is_reported_and_stops_no_other(stuck: Desk, command: Command) -> None:
+def test_a_case_stuck_again_is_reported_and_the_others_continue(stuck: Desk, command: Command) -> None:
     stuck.pay("order-rich-00001", payer="carol", amount="93.00", fee="0.00")
 
     code, results, _ = ordered(command, shown(command, *RETRY)["command"])
@@ -210,7 +210,7 @@ def test_a_case_stuck_again_is_reported_and_stops_no_other(stuck: Desk, command:
     assert sorted(results.values()) == ["COMPENSATED", "COMPENSATED", "LIMBO: stuck again, as case 2"]
 
 
-def test_a_refused_case_stops_no_other_but_fails_the_command(
+def test_a_refused_case_fails_the_command_but_others_are_decided(
     stuck: Desk, command: Command, told: str
 ) -> None:
     send = stuck.door.send
@@ -251,7 +251,7 @@ FULL = Answer(429, {"message": "Too Many Requests"})
     [(FORBIDDEN, "may not give this order"), (FULL, "429"), (KeyboardInterrupt(), "Ctrl-C")],
     ids=["forbidden", "no room", "Ctrl-C"],
 )
-def test_losing_permission_stops_the_run_and_shows_what_is_left(
+def test_a_run_that_stops_early_shows_the_undecided_cases(
     stuck: Desk, command: Command, told: str, answer: Answer | BaseException, why: str
 ) -> None:
     send = stuck.door.send
@@ -270,7 +270,9 @@ def test_losing_permission_stops_the_run_and_shows_what_is_left(
     assert ordered(command, found["command"])[:2] == (Exit.FINE, dict.fromkeys((TWO, THREE), "COMPENSATED"))
 
 
-def test_a_lost_answer_stops_no_other_case_and_repeats_none(stuck: Desk, command: Command, told: str) -> None:
+def test_after_a_lost_answer_each_other_case_is_decided_once(
+    stuck: Desk, command: Command, told: str
+) -> None:
     stuck.door.losing = 1
 
     code, results, _ = ordered(command, told)

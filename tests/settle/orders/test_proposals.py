@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("two_persons")
 
 @pytest.fixture
 def proposed(desk: Desk) -> dict[str, Any]:
-    """Ada's proposal to write a case off; Grace is at the door next."""
+    """Ada's proposal to write a case off; Grace gives the next order."""
     desk.stuck()
     shown = proposal.propose(desk.stack, KEY, WRITE_OFF, REASON)
     desk.door.by = GRACE

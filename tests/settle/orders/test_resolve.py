@@ -152,10 +152,10 @@ def test_without_a_case_only_the_first_case_is_decided(desk: Desk) -> None:
     ],
     ids=" ".join,
 )
-def test_a_break_glass_command_may_be_repeated_and_pages_once(
+def test_a_repeated_break_glass_command_pages_only_once(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
-    """A lost answer's order is carried out once, pages once, and is answered unchanged."""
+    """An order with a lost answer takes effect and pages once; its repeat is answered unchanged."""
     paged: list[str] = []
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(kind))
     send = desk.door.send

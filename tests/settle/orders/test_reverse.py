@@ -98,13 +98,13 @@ def test_a_completed_or_rejected_settlement_is_not_reversed(
 
 
 def test_an_empty_reason_is_refused_before_any_call(desk: Desk) -> None:
-    """A request would find that no payment has the key."""
+    """A call would instead report that no payment has the key."""
     with failing(Exit.USAGE, r"^reason: must be one line"):
         reverse(desk, " ")
 
 
 def test_a_settlement_changed_since_the_read_is_a_conflict(desk: Desk) -> None:
-    """A settlement to be reversed as stalled settles meanwhile: a person must look at it."""
+    """The stalled settlement settles before its reversal: a person must check it."""
     desk.pay(until="release")
     send = desk.door.send
 

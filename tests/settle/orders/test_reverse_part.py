@@ -55,7 +55,7 @@ def test_repeating_the_same_command_reverses_nothing_more(
     assert desk.row()["reversed_in_part"] == 1400
 
 
-def test_a_part_without_an_answer_is_repeated_with_its_number(
+def test_an_unanswered_partial_reversal_is_repeated_with_its_number(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.pay()
@@ -79,7 +79,7 @@ def test_a_part_without_an_answer_is_repeated_with_its_number(
         ("5.00", 2, Exit.CONFLICT, "reverse-part: PartRefused: part: the next one is number 1"),
     ],
 )
-def test_a_wrong_part_is_refused_and_nothing_is_written(
+def test_an_invalid_partial_reversal_is_refused_and_nothing_is_written(
     desk: Desk, amount: str, part: int, code: Exit, message: str
 ) -> None:
     desk.pay()
@@ -90,7 +90,7 @@ def test_a_wrong_part_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("option", "route"), [("--propose", "propose"), ("--break-glass", "break-glass")])
-def test_each_option_of_a_part_uses_its_own_route(
+def test_each_option_of_a_partial_reversal_uses_its_own_route(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: str, route: str
 ) -> None:
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)

@@ -1,4 +1,4 @@
-"""The desk with payouts: both APIs, FollowPayouts, and a bank that a test speaks for."""
+"""The desk with payouts: both APIs, FollowPayouts, and a bank whose answers each test sets."""
 
 import io
 import json
@@ -51,7 +51,7 @@ class Bank:
 
 @dataclass
 class Services:
-    """The settlements API. `losing` answers are lost after their effect; `answering` is given instead."""
+    """The settlements API. `losing` answers are lost after their effect; `answering` replaces answers."""
 
     losing: int = 0
     answering: list[Answer] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Services:
 
 @dataclass
 class Follow:
-    """Lambda, which calls FollowPayouts; `down` refuses to. `asked`: keys of events, which it keeps."""
+    """Lambda, which runs FollowPayouts unless `down`; events only add their keys to `asked`."""
 
     down: bool = False
     asked: list[str] = field(default_factory=list)

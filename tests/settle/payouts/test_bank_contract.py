@@ -24,7 +24,7 @@ _contract = yaml.safe_load(CONTRACT.read_text("utf-8"))
 asked = schemathesis.openapi.from_dict({name: part for name, part in _contract.items() if name != "webhooks"})
 told = asked["/payouts"]["POST"], asked["/payouts/{reference}"]["GET"]
 TELLS_NOTHING = {400, 401, 405, 409}
-"""By the contract, each answer that it does not describe tells nothing."""
+"""Statuses without a description in the contract; they prove nothing."""
 NOT_DESCRIBED = {
     Behaviour.FORGET_KEY: 500,
     Behaviour.ERROR_HOUR: 500,
@@ -50,7 +50,7 @@ EXPECTED = {"POST": {201, 400, 401}, "GET": {200, 400, 401, 404}}
 
 @pytest.fixture
 def statuses() -> Iterator[dict[str, Counter[int]]]:
-    """Statuses by operation: the method that the contract gives it."""
+    """Counted statuses, by the operation's method in the contract."""
     found: dict[str, Counter[int]] = defaultdict(Counter)
     yield found
     for method, counted in found.items():
@@ -62,7 +62,7 @@ def statuses() -> Iterator[dict[str, Counter[int]]]:
 def test_the_simulator_keeps_the_contract(
     case: schemathesis.Case[Any], bank: SimulatedBank, statuses: dict[str, Counter[int]]
 ) -> None:
-    """Half the cases are payable, or ask for a payout that exists: the schema cannot say so."""
+    """Half the cases are made payable, or ask for an existing payout: the schema ensures neither."""
     bank.tell({"tokens": ["secret"]})
     counted, body, parameters = statuses[case.operation.method.upper()], case.body, case.path_parameters
     if counted.total() % 2 == 0:
@@ -100,7 +100,7 @@ def test_each_answer_to_an_order_is_in_the_contract(bank: SimulatedBank, behavio
 
 
 @pytest.mark.parametrize("behaviour", [one for one in Behaviour if one is not Behaviour.ERROR_HOUR])
-def test_each_answer_to_a_question_is_in_the_contract(bank: SimulatedBank, behaviour: Behaviour) -> None:
+def test_each_answer_to_a_status_query_is_in_the_contract(bank: SimulatedBank, behaviour: Behaviour) -> None:
     bank.server.stopped.set()
     sent = order(behaviour)
     with suppress(ProtocolError):

@@ -26,7 +26,7 @@ def event_of(delivery: Delivery) -> str:
 
 
 def flush(bank: SimulatedBank, receiver: Receiver) -> list[Delivery]:
-    """Return all deliveries before that of one more payout."""
+    """Submit one more payout; return all deliveries before its own."""
     bank.tell({"events": "on-time"})
     bank.submit(order("pay-now", reference=OTHER))
     found = [receiver.received()]
@@ -61,7 +61,7 @@ def test_an_event_comes_without_another_request(telling: SimulatedBank, receiver
     assert receiver.received().content == {"reference": REFERENCE}
 
 
-def test_an_event_comes_twice_with_one_id(telling: SimulatedBank, receiver: Receiver) -> None:
+def test_a_duplicate_event_has_the_same_id(telling: SimulatedBank, receiver: Receiver) -> None:
     telling.tell({"events": "twice"})
     telling.submit(order("pay-now"))
 
@@ -82,7 +82,7 @@ def test_an_early_event_precedes_the_answer_and_is_sent_once(
     assert flush(telling, receiver) == []
 
 
-def test_a_bank_told_so_sends_no_event(telling: SimulatedBank, receiver: Receiver) -> None:
+def test_a_bank_with_events_switched_off_sends_no_event(telling: SimulatedBank, receiver: Receiver) -> None:
     telling.tell({"events": "never"})
     telling.submit(order("pay-now"))
 
@@ -117,7 +117,7 @@ def test_a_silent_receiver_of_events_does_not_delay_the_bank(
 def test_an_early_event_delays_the_answer_only_briefly(
     telling: SimulatedBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Far less than the minute of other events, which the caller does not wait for."""
+    """The caller waits for this delivery, so its limit is far below a minute."""
     monkeypatch.setattr(bank_simulator, "EARLY_SECONDS_MAX", 0.1)
     telling.tell({"events": "early", "webhook_url": f"http://127.0.0.1:{ports.free_port()}/"})
 

@@ -65,7 +65,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("behaviour", "answer", "at_once", "later", "paid"), CASES)
-def test_a_holders_name_decides_what_becomes_of_a_payout(
+def test_a_holders_name_selects_the_outcome_of_its_payout(
     bank: SimulatedBank, behaviour: Behaviour, answer: Any, at_once: Any, later: Any, paid: int
 ) -> None:
     bank.server.stopped.set()  # a slow answer comes at once
@@ -89,12 +89,14 @@ def test_each_behaviour_has_its_case() -> None:
         *(("Ada Bank refuse", 201), ("bank refuse", 201), ("Bank", 201), ("Bank refuses", 201)),
     ],
 )
-def test_only_a_name_of_the_form_chooses_a_behaviour(bank: SimulatedBank, holder: str, status: int) -> None:
+def test_only_names_beginning_with_bank_refuse_select_the_refusal(
+    bank: SimulatedBank, holder: str, status: int
+) -> None:
     creditor = order()["creditor"] | {"name": holder}
     assert bank.submit(order(creditor=creditor)).status == status
 
 
-def test_the_control_chooses_for_other_names(bank: SimulatedBank) -> None:
+def test_the_control_selects_the_behaviour_for_all_other_names(bank: SimulatedBank) -> None:
     ada = order()["creditor"] | {"name": "Ada Example"}
     bank.tell({"behaviour": "refuse"})
 
@@ -114,7 +116,7 @@ def test_the_same_key_gets_the_same_answer_and_pays_once(bank: SimulatedBank) ->
     assert (bank.seen()["paid"], bank.seen()["submits"]) == ({REFERENCE: 1}, 2)
 
 
-def test_equal_requests_at_once_pay_once(bank: SimulatedBank) -> None:
+def test_equal_concurrent_requests_pay_once(bank: SimulatedBank) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: bank.submit(order("pay-now")).json(), range(16)))
 
@@ -140,7 +142,7 @@ def test_a_forgotten_key_pays_twice_and_is_counted(bank: SimulatedBank, passed: 
     assert (seen["paid"], seen["paid_twice"], seen["references"]) == ({REFERENCE: paid}, paid - 1, 1)
 
 
-def test_a_bank_without_a_window_knows_no_key(bank: SimulatedBank) -> None:
+def test_a_bank_without_an_idempotency_window_pays_each_request(bank: SimulatedBank) -> None:
     bank.tell({"window_seconds": 0})
     bank.submit(order("pay-now"))
     bank.submit(order("pay-now"))
@@ -148,7 +150,7 @@ def test_a_bank_without_a_window_knows_no_key(bank: SimulatedBank) -> None:
     assert bank.seen()["paid"] == {REFERENCE: 2}
 
 
-def test_a_question_is_about_the_first_of_two_orders(bank: SimulatedBank) -> None:
+def test_a_query_returns_the_first_of_two_orders(bank: SimulatedBank) -> None:
     bank.tell({"window_seconds": 0})
     bank.submit(order("pay-now"))
     bank.submit(order("refuse"))
@@ -156,7 +158,7 @@ def test_a_question_is_about_the_first_of_two_orders(bank: SimulatedBank) -> Non
     assert bank.find().json() == ABOUT | {"status": "paid"}
 
 
-def test_a_change_comes_after_all_that_was_due() -> None:
+def test_a_setting_change_first_carries_out_all_due_payments() -> None:
     times = [STARTED]
     unasked = Bank(lambda: times[-1])
     unasked.submit(order(), b"sent")
@@ -169,7 +171,7 @@ def test_a_change_comes_after_all_that_was_due() -> None:
     assert [reference for _, reference in unasked.events()] == [REFERENCE]
 
 
-def test_an_hour_of_errors_ends_and_nothing_has_arrived(bank: SimulatedBank) -> None:
+def test_after_an_hour_of_errors_the_payout_was_never_seen(bank: SimulatedBank) -> None:
     bank.submit(order("error-hour"))
     bank.advance(HOUR - 1)
     assert (bank.submit(order("error-hour")).status, bank.find().status) == (500, 500)
@@ -198,8 +200,10 @@ def test_a_request_lost_each_time_never_arrives(bank: SimulatedBank) -> None:
 
 
 @pytest.mark.parametrize(("window", "paid"), [(DAY, 1), (0, 2)])
-def test_a_late_request_pays_twice_without_a_window(bank: SimulatedBank, window: int, paid: int) -> None:
-    """Never seen is not the last word: the first request is still on its way."""
+def test_a_late_request_pays_twice_without_an_idempotency_window(
+    bank: SimulatedBank, window: int, paid: int
+) -> None:
+    """The answer `never seen` is not final: the first request still arrives later."""
     client, sending = bank.client(), state("arrive-late")
     bank.tell({"window_seconds": window})
     client.submit(sending, client.request(sending))
@@ -232,14 +236,14 @@ def test_a_payment_comes_back_after_three_days(bank: SimulatedBank) -> None:
     assert (bank.seen()["closing"], bank.seen()["paid"]) == ({"EUR": "0.00"}, {REFERENCE: 1})
 
 
-def test_a_wrong_answer_is_given_once(bank: SimulatedBank) -> None:
+def test_a_repeat_after_a_wrong_answer_is_answered_correctly(bank: SimulatedBank) -> None:
     for behaviour, reference in (("garbage", OTHER), ("refuse-undeclared", REFERENCE)):
         bank.submit(order(behaviour, reference=reference))
         again = bank.submit(order(behaviour, reference=reference))
         assert (again.status, again.json()["status"]) == (201, "accepted")
 
 
-def test_a_slow_answer_outlasts_the_sagas_exchange(
+def test_a_slow_answer_takes_longer_than_the_sagas_timeout(
     bank: SimulatedBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float | None] = []
@@ -298,7 +302,7 @@ def test_only_a_known_token_is_accepted(bank: SimulatedBank, token: str) -> None
         *(("GET", "/payouts/short", 400, None), ("GET", f"/payouts/{REFERENCE}?x=1", 400, None)),
     ],
 )
-def test_another_address_or_method_is_refused(
+def test_an_unknown_path_or_method_is_refused(
     bank: SimulatedBank, method: str, path: str, status: int, allowed: str | None
 ) -> None:
     answer = bank.request(method, path, headers={"Authorization": "Bearer any"})
@@ -361,7 +365,7 @@ def test_the_bank_starts_empty_and_shows_no_secret(bank: SimulatedBank) -> None:
     }
 
 
-def test_the_clock_never_leaves_the_calendar(bank: SimulatedBank) -> None:
+def test_the_clock_cannot_advance_beyond_the_calendar(bank: SimulatedBank) -> None:
     statuses = [bank.tell({"advance_seconds": 400 * DAY}).status for _ in range(60)]
 
     assert statuses == [200] * 50 + [400] * 10

@@ -65,7 +65,7 @@ def test_only_a_booked_payment_is_on_a_statement(bank: SimulatedBank) -> None:
 
 
 def test_statements_follow_each_other_without_gap_or_repetition(bank: SimulatedBank) -> None:
-    """Twice on a day, over days without one, and on a day without a line."""
+    """Two statements on a day, days without a statement, a day without a line."""
     bank.tell({"opening": {"EUR": "100.00"}})
     files = []
     for days in (0, 0, 1, 0, 2, 1):
@@ -96,7 +96,7 @@ def test_lines_after_the_day_wait_for_the_next_statement(bank: SimulatedBank) ->
     assert [one.amount for one in bank.statements("currency=EUR&day=2026-11-28")[0]] == [800]
 
 
-def test_a_file_comes_again_by_its_number(bank: SimulatedBank) -> None:
+def test_a_statement_file_can_be_fetched_again_by_number(bank: SimulatedBank) -> None:
     bank.add_line(STRAY)
     first, second = bank.file(), bank.file()
 
@@ -105,7 +105,7 @@ def test_a_file_comes_again_by_its_number(bank: SimulatedBank) -> None:
     assert bank.seen()["statements"] == {"EUR": 2}
 
 
-def test_currencies_have_statements_of_their_own(bank: SimulatedBank) -> None:
+def test_each_currency_has_its_own_statements(bank: SimulatedBank) -> None:
     bank.tell({"opening": {"JPY": "-5", "KWD": "1.005"}})
     bank.submit(order("pay-now", currency="JPY", amount="48"))
 
@@ -127,7 +127,7 @@ def test_currencies_have_statements_of_their_own(bank: SimulatedBank) -> None:
         ("currency=EUR&number=x", "number"),
     ],
 )
-def test_a_wrong_question_writes_no_statement(bank: SimulatedBank, query: str, field: str) -> None:
+def test_an_invalid_query_writes_no_statement(bank: SimulatedBank, query: str, field: str) -> None:
     bank.add_line(STRAY)
     answer = bank.request("GET", f"/control/statement?{query}")
 
@@ -136,7 +136,7 @@ def test_a_wrong_question_writes_no_statement(bank: SimulatedBank, query: str, f
     assert len(bank.statements()[0]) == 1
 
 
-def test_a_line_that_nobody_sent_is_booked_as_given(bank: SimulatedBank) -> None:
+def test_a_line_added_by_hand_is_booked_as_given(bank: SimulatedBank) -> None:
     given = {"side": "in", "amount": "48.20", "currency": "EUR", "reference": REFERENCE, "returns": "AC06"}
     told = [bank.add_line(given), bank.add_line(STRAY | {"text": 'fees & <more> "x"'})]
 
@@ -180,8 +180,8 @@ def test_an_opening_balance_is_fixed_by_the_first_use(bank: SimulatedBank, ask: 
     assert bank.seen()["closing"]["EUR"] == ("-5.00" if ask == "line" else "2.00")
 
 
-def test_a_statement_keeps_the_standards_schema(bank: SimulatedBank) -> None:
-    """The schema of version 12, the one at hand, has all that version 08 has."""
+def test_a_statement_is_valid_against_the_camt_053_schema(bank: SimulatedBank) -> None:
+    """The available schema, version 12, contains everything in version 08."""
     bank.submit(order("return"))
     bank.advance(PAYS_AFTER + 3 * DAY)
     bank.add_line(STRAY | {"text": "fees"})
@@ -195,7 +195,7 @@ def test_a_statement_keeps_the_standards_schema(bank: SimulatedBank) -> None:
     assert [entry.bk_tx_cd.domn.fmly.sub_fmly_cd for entry in entries] == ["ESCT", "RRTN", "ESCT"]
 
 
-def test_a_clock_that_goes_back_books_on_the_last_day() -> None:
+def test_after_a_clock_steps_back_lines_keep_the_latest_day() -> None:
     account = Account(currency="EUR", exponent=2, prefix="S", last_day=date(2026, 11, 27))
     for day in (29, 28, 20):
         account.add(Line(name=f"L-{day}", day=date(2026, 11, day), amount=-100))
@@ -209,7 +209,7 @@ def test_a_clock_that_goes_back_books_on_the_last_day() -> None:
     assert (len(lines), len(late), statements[0].closing) == (3, 1, -300)
 
 
-def test_a_line_of_a_told_day_moves_to_the_last() -> None:
+def test_a_late_line_moves_to_the_last_reported_day() -> None:
     account = Account(currency="EUR", exponent=2, prefix="S", last_day=date(2026, 11, 27))
     now = datetime(2026, 11, 29, 12, tzinfo=UTC)
     account.write(date(2026, 11, 29), now)

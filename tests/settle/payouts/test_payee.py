@@ -40,7 +40,7 @@ def test_no_output_has_the_iban_to_paste(office: Office, command: Command) -> No
     assert words in outs[0]
 
 
-def test_a_payee_is_payable_after_a_second_person(office: Office, command: Command) -> None:
+def test_a_payee_is_payable_once_a_second_person_confirms(office: Office, command: Command) -> None:
     added(office, command)
     before = json.loads(command("payee", "show", "flat-9", "--json")[1])
 
@@ -54,7 +54,7 @@ def test_a_payee_is_payable_after_a_second_person(office: Office, command: Comma
     assert (before["state"], after["state"]) == ("added: another person confirms it", "payable")
 
 
-def test_who_added_a_payee_does_not_confirm_it(office: Office, command: Command) -> None:
+def test_the_person_who_added_a_payee_cannot_confirm_it(office: Office, command: Command) -> None:
     added(office, command)
     office.desk.door.by = ADA
 
@@ -67,7 +67,7 @@ def test_who_added_a_payee_does_not_confirm_it(office: Office, command: Command)
     ("option", "value"),
     [("--iban", "GB29 NWBK 6016 1331 9268 19"), ("--account", "mallory"), ("--holder", "Mallory")],
 )
-def test_data_not_on_record_is_not_confirmed(
+def test_confirming_a_payee_with_different_data_is_refused(
     office: Office, command: Command, option: str, value: str
 ) -> None:
     added(office, command)
@@ -79,7 +79,7 @@ def test_data_not_on_record_is_not_confirmed(
     assert office.desk.ledger.row(keys.destination_confirmed("flat-9")) is None
 
 
-def test_a_repeat_changes_nothing(office: Office, command: Command) -> None:
+def test_repeating_a_payee_command_changes_nothing(office: Office, command: Command) -> None:
     added(office, command)
     office.desk.door.by = ADA
     assert command(*ADD, "--iban", IBAN)[0] == Exit.FINE
@@ -92,7 +92,7 @@ def test_a_repeat_changes_nothing(office: Office, command: Command) -> None:
     assert command(*ADD, "--iban", IBAN, "--holder", "Mallory")[0] == Exit.CONFLICT
 
 
-def test_a_frozen_payee_is_paid_no_more(office: Office, command: Command) -> None:
+def test_freezing_a_payee_twice_leaves_it_frozen(office: Office, command: Command) -> None:
     added(office, command)
 
     first, again = command("payee", "freeze", "flat-9"), command("payee", "freeze", "flat-9")
@@ -129,7 +129,7 @@ def test_an_unknown_or_malformed_payee_is_named(
     assert office.desk.ledger.row(keys.destination("flat-9")) is None
 
 
-def test_a_malformed_payee_is_not_confirmed_but_frozen(office: Office, command: Command) -> None:
+def test_a_malformed_payee_can_be_frozen_but_not_confirmed(office: Office, command: Command) -> None:
     added(office, command)
     office.alter(keys.destination("flat-9"), holder="a\nb")
 

@@ -66,7 +66,7 @@ def test_a_repeated_freeze_is_audited_once(office: Office, command: Command) -> 
     assert [one["order"] for one in audited(command)].count("freeze-payee") == 1
 
 
-def test_orders_are_chosen_by_person(office: Office, command: Command) -> None:
+def test_the_audit_filters_payout_orders_by_person(office: Office, command: Command) -> None:
     given(office, command)
 
     found = [one["order"] for one in audited(command, "--by", "grace") if one["key"] in (KEY, "flat-10")]
@@ -84,7 +84,7 @@ def test_orders_are_chosen_by_person(office: Office, command: Command) -> None:
     ],
     ids=str,
 )
-def test_a_malformed_order_is_named_and_hides_no_other(
+def test_a_malformed_order_is_named_and_the_others_are_shown(
     office: Office, command: Command, place: dict[str, str], changed: dict[str, Any]
 ) -> None:
     given(office, command)
@@ -97,7 +97,7 @@ def test_a_malformed_order_is_named_and_hides_no_other(
     assert "DESTINATION#flat-10" in err
 
 
-def test_a_malformed_order_still_names_its_giver(office: Office, command: Command) -> None:
+def test_a_malformed_order_still_shows_its_person_and_reason(office: Office, command: Command) -> None:
     given(office, command)
     office.alter(keys.destination("flat-10"), holder=" ")
 
@@ -109,7 +109,7 @@ def test_a_malformed_order_still_names_its_giver(office: Office, command: Comman
     assert (spoilt["by"], spoilt["reason"]) == (ADA, "the rent")
 
 
-def test_a_listed_row_of_another_kind_ends_no_audit(office: Office, command: Command) -> None:
+def test_the_audit_continues_past_a_foreign_row_in_the_index(office: Office, command: Command) -> None:
     given(office, command)
     place = keys.payout_orders_index("2026-11-20T12:00:00.000Z")
     office.desk.ledger.put({"pk": f"ORDER#{'x' * 2_042}", "sk": "ORDER", **place})

@@ -30,7 +30,7 @@ def stuck(office: Office) -> Office:
 
 
 def proposed(office: Office, command: Command, verdict: str = "not-paid", *options: str) -> tuple[str, ...]:
-    """Propose as Ada; return the words that Grace pastes."""
+    """Propose as Ada; return the printed command's arguments for Grace."""
     code, out, err = command("payout", "propose", KEY, verdict, *LETTER, *options)
     assert (code, err) == (Exit.FINE, "")
     line = out.splitlines()[-1].strip().replace("<why>", "I have called the bank")
@@ -50,14 +50,14 @@ def test_two_persons_give_a_stuck_payout_back(stuck: Office, command: Command) -
     assert (told["decided"]["by"], told["decided"]["approved_by"]) == (ADA, GRACE)
 
 
-def test_a_proposal_shows_what_it_is_about(stuck: Office, command: Command) -> None:
+def test_a_proposal_shows_the_payouts_details_and_its_proposer(stuck: Office, command: Command) -> None:
     out = command("payout", "propose", KEY, "not-paid", *LETTER)[1]
 
     for told in ("48.20", "alice", "flat-9", "Ida Example", "…3000", STUCK, f"is proposed by {ADA}"):
         assert told in out
 
 
-def test_the_proposer_does_not_approve(stuck: Office, command: Command) -> None:
+def test_the_proposer_cannot_approve_a_payout(stuck: Office, command: Command) -> None:
     pasted = proposed(stuck, command)
     stuck.desk.door.by = ADA
 
@@ -121,7 +121,7 @@ def _of_amount(office: Office) -> dict[str, Any]:
         (("--case", "1", "--digest", "ab" * 8), Exit.USAGE, "digest: must be all 64 digits"),
     ],
 )
-def test_an_approval_names_all_that_was_shown(
+def test_an_approval_needs_the_case_and_the_full_digest(
     stuck: Office, command: Command, words: tuple[str, ...], code: Exit, told: str
 ) -> None:
     found, _, err = command("payout", "approve", KEY, "not-paid", *LETTER, *words)
@@ -133,7 +133,7 @@ def test_an_approval_names_all_that_was_shown(
 @pytest.mark.parametrize(
     ("words", "told"), [(("--case", "2"), "case: "), (("--digest", "ab" * 32), "digest: ")]
 )
-def test_an_approval_of_something_else_is_refused(
+def test_an_approval_of_another_case_or_digest_is_refused(
     stuck: Office, command: Command, words: tuple[str, str], told: str
 ) -> None:
     pasted = proposed(stuck, command)
@@ -145,7 +145,7 @@ def test_an_approval_of_something_else_is_refused(
 
 
 @pytest.mark.parametrize("words", [("--case", "2"), ("--digest", "ab" * 32)])
-def test_a_proposal_about_something_else_is_not_sent(
+def test_a_proposal_for_another_case_or_digest_is_not_sent(
     stuck: Office, command: Command, words: tuple[str, ...]
 ) -> None:
     given = len(stuck.desk.door.given)
@@ -160,7 +160,7 @@ def test_a_proposal_about_something_else_is_not_sent(
     ("verb", "told"),
     [("propose", f"{KEY} is RESERVED and has no open case"), ("approve", f"{KEY} has no open case")],
 )
-def test_a_payout_without_a_case_has_no_verdict(
+def test_a_payout_without_a_case_accepts_no_verdict(
     office: Office, command: Command, verb: str, told: str
 ) -> None:
     state = office.put()
@@ -190,13 +190,13 @@ def test_money_in_suspense_may_go_to_the_customers_other_account(office: Office,
     assert row["available"] == 48_20
 
 
-def test_another_account_is_named_only_to_give_back(stuck: Office, command: Command) -> None:
+def test_only_a_give_back_verdict_accepts_another_account(stuck: Office, command: Command) -> None:
     code, _, err = command("payout", "propose", KEY, "not-paid", *LETTER, "--account", "bob")
 
     assert (code, err.startswith("settle: account: must be left out")) == (Exit.USAGE, True)
 
 
-def test_a_placeholder_is_no_reason(stuck: Office, command: Command) -> None:
+def test_the_placeholder_is_refused_as_a_reason(stuck: Office, command: Command) -> None:
     out = command("payout", "status", KEY)[1]
     (line,) = re.findall(r"settle (payout propose \S+ not-paid .*)", out)
 
@@ -222,7 +222,7 @@ def test_a_verdict_that_contradicts_the_bank_shows_a_warning(
 # A repeat, and a lost answer
 
 
-def test_a_repeated_approval_finds_that_it_is_done(stuck: Office, command: Command) -> None:
+def test_a_repeated_approval_gets_the_same_answer(stuck: Office, command: Command) -> None:
     pasted = proposed(stuck, command)
     first = command(*pasted, "--json")
 
@@ -243,7 +243,7 @@ def test_an_approval_whose_answer_is_lost_can_be_repeated(stuck: Office, command
     assert (again[0], again[2]) == (Exit.FINE, "")
 
 
-def test_another_verdict_is_not_taken_for_the_approved_one(stuck: Office, command: Command) -> None:
+def test_approving_another_verdict_after_the_decision_is_a_conflict(stuck: Office, command: Command) -> None:
     pasted = proposed(stuck, command)
     command(*pasted)
 
@@ -269,7 +269,7 @@ def test_an_approval_that_waits_for_follow_payouts_is_in_flight(stuck: Office, c
     assert (asked[0], stuck.row()["status"]) == (Exit.REFUSED, Status.REFUSED)
 
 
-def test_a_bank_that_speaks_meanwhile_opens_another_case(stuck: Office, command: Command) -> None:
+def test_a_bank_that_contradicts_the_verdict_opens_another_case(stuck: Office, command: Command) -> None:
     pasted = proposed(stuck, command)
     stuck.bank.found = Found(Word.PAID)
 
@@ -280,7 +280,7 @@ def test_a_bank_that_speaks_meanwhile_opens_another_case(stuck: Office, command:
     assert stuck.row()["status"] == Status.LIMBO
 
 
-def test_not_paid_waits_for_a_silent_bank_unless_contradicted(stuck: Office, command: Command) -> None:
+def test_an_approved_not_paid_waits_while_the_bank_is_silent(stuck: Office, command: Command) -> None:
     stuck.bank.found = Unknown("500")
     waiting, against = proposed(stuck, command), ("--contradicts",)
     stuck.desk.door.by = ADA
@@ -296,7 +296,7 @@ def test_not_paid_waits_for_a_silent_bank_unless_contradicted(stuck: Office, com
     assert (other, "not-paid is approved already" in err) == (Exit.CONFLICT, True)
 
 
-def test_two_persons_contradict_a_silent_bank(stuck: Office, command: Command) -> None:
+def test_two_persons_can_decide_against_a_silent_bank(stuck: Office, command: Command) -> None:
     stuck.bank.found = Unknown("500")
     proposed(stuck, command, "not-paid", "--contradicts")
     shown = command("payout", "status", KEY)[1]
@@ -312,7 +312,7 @@ def test_two_persons_contradict_a_silent_bank(stuck: Office, command: Command) -
 # Ask
 
 
-def test_a_look_asks_the_bank_now(office: Office, command: Command) -> None:
+def test_payout_ask_queries_the_bank_at_once(office: Office, command: Command) -> None:
     office.put(Move.SEND, Move.DOUBT)
     office.bank.found = Found(Word.PAID)
 
@@ -322,13 +322,13 @@ def test_a_look_asks_the_bank_now(office: Office, command: Command) -> None:
     assert re.search(r"^status +PAID$", out, re.MULTILINE)
 
 
-def test_a_look_at_an_unknown_payout_finds_nothing(office: Office, command: Command) -> None:
+def test_payout_ask_reports_an_unknown_payout_as_not_found(office: Office, command: Command) -> None:
     code, _, err = command("payout", "ask", KEY)
 
     assert (code, "PayoutNotFound" in err) == (Exit.NOT_FOUND, True)
 
 
-def test_a_look_that_fails_shows_the_state_before_it(office: Office, command: Command) -> None:
+def test_a_failed_payout_ask_shows_the_previous_state(office: Office, command: Command) -> None:
     office.put()
     office.follow.down = True
 

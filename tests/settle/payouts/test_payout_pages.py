@@ -25,7 +25,7 @@ def visitor(office: Office) -> Visitor:
     return Visitor(office.desk).enter()
 
 
-def test_the_frame_links_the_pages_of_rooms(visitor: Visitor) -> None:
+def test_the_page_frame_links_the_pages_of_each_room(visitor: Visitor) -> None:
     links = [one.get("href") for one in parsed(visitor.page("/payouts")).iter() if local(one) == "a"]
 
     assert links == ["/", "/search", "/bank", *(path for path, _ in rooms.links())]
@@ -69,7 +69,7 @@ def test_a_decided_payout_names_both_persons(office: Office, visitor: Visitor, c
     assert "by ada and bea" in texts(visitor.page(f"/payouts/{KEY}"))
 
 
-def test_the_pages_give_no_order_and_hide_the_iban(office: Office, visitor: Visitor) -> None:
+def test_payout_pages_accept_no_order_and_hide_the_iban(office: Office, visitor: Visitor) -> None:
     office.put(*IN_LIMBO)
 
     for path in ("/payouts", f"/payouts/{KEY}"):
@@ -108,7 +108,9 @@ def test_a_malformed_row_is_named_beside_the_good_ones(office: Office, visitor: 
     assert "PAYOUT#payout-broken-0001: " in texts(page)
 
 
-def test_a_case_with_a_malformed_proposal_stays(office: Office, visitor: Visitor, command: Command) -> None:
+def test_a_case_with_a_malformed_proposal_is_still_shown(
+    office: Office, visitor: Visitor, command: Command
+) -> None:
     state = office.put(*IN_LIMBO)
     command("payout", "propose", KEY, "not-paid", "--reason", "x")
     office.alter(keys.payout_proposed(KEY, 1, state.digest, "not-paid"), reason=7)
@@ -149,7 +151,7 @@ def test_more_cases_than_a_page_shows_are_announced(
     assert "there are more" in texts(visitor.page("/payouts"))
 
 
-def test_a_console_without_the_room_has_no_page_of_it(
+def test_a_console_without_the_payouts_room_has_no_payouts_page(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rooms, "ROOMS", {})

@@ -98,7 +98,7 @@ def test_the_report_of_each_status_is_sound(
         assert not {"a", "form", "script", "img"} & {local(one) for one in parsed(text).iter()}
 
 
-def test_the_rows_of_a_decided_payout_are_at_the_end(office: Office, command: Command) -> None:
+def test_the_report_of_a_decided_payout_ends_with_its_rows(office: Office, command: Command) -> None:
     digest = decide(office, command)
 
     names = folded(office)
@@ -110,7 +110,7 @@ def test_the_rows_of_a_decided_payout_are_at_the_end(office: Office, command: Co
     assert texts(page(office)).index("Entries") < texts(page(office)).index(names[0])
 
 
-def test_the_digest_is_of_the_whole_rows(office: Office) -> None:
+def test_the_digest_covers_whole_rows_even_if_redacted(office: Office) -> None:
     office.put(*IN_LIMBO)
     first = report(office)["digest"]
 

@@ -57,7 +57,7 @@ def test_each_payout_of_a_file_is_started_once(office: Office, command: Command,
     assert office.follow.asked[:2] == [KEY, OTHER]
 
 
-def test_an_answer_is_one_line(office: Office, command: Command, written: Written) -> None:
+def test_a_started_payout_is_answered_in_one_line(office: Office, command: Command, written: Written) -> None:
     office.add_payee()
 
     code, out, err = command("payout", "start", written(WIRE))
@@ -94,7 +94,7 @@ def test_a_refused_payout_is_named_and_the_next_is_sent(
     assert command("payout", "start", written(refused))[0] == code
 
 
-def test_an_account_without_the_money_refuses(office: Office, command: Command, written: Written) -> None:
+def test_a_payout_beyond_the_balance_is_refused(office: Office, command: Command, written: Written) -> None:
     office.add_payee("shop-1", "bob")
     poor = WIRE | {"account": "bob", "destination": "shop-1"}
 
@@ -155,7 +155,7 @@ def test_a_throttled_call_is_repeated(
 @pytest.mark.parametrize(
     "content", [{}, {"message": "welcome"}, {"key": OTHER, "status": "PAID"}, {"key": KEY, "status": "FINE"}]
 )
-def test_an_answer_about_something_else_proves_no_payout(
+def test_an_unexpected_answer_does_not_prove_a_start(
     office: Office, command: Command, written: Written, content: dict[str, str]
 ) -> None:
     office.services.answering = [Answer(200, content)]
@@ -166,7 +166,7 @@ def test_an_answer_about_something_else_proves_no_payout(
     assert "not known to be started" in err
 
 
-def test_a_person_without_the_right_is_told_of_the_route(
+def test_a_forbidden_start_names_the_route_to_allow(
     office: Office, command: Command, written: Written
 ) -> None:
     office.services.answering = [Answer(403, {"message": "Forbidden"})]

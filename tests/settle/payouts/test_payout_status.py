@@ -43,7 +43,7 @@ def entry(step: str, posted_at: str, debit: str, credit: str) -> dict[str, Any]:
         (IN_LIMBO, Exit.LIMBO),
     ],
 )
-def test_a_payouts_exit_code_is_that_of_its_state(
+def test_the_exit_code_follows_the_payouts_status(
     office: Office, command: Command, path: tuple[Move, ...], code: Exit
 ) -> None:
     state = office.put(*path)
@@ -53,7 +53,7 @@ def test_a_payouts_exit_code_is_that_of_its_state(
     assert (found, told["status"], told["amount"]) == (code, state.status, "48.20")
 
 
-def test_a_paid_payout_without_its_debit_waits_for_persons(office: Office, command: Command) -> None:
+def test_a_paid_payout_without_a_bank_debit_needs_a_decision(office: Office, command: Command) -> None:
     office.put(*PAID, trouble="no statement has its debit")
 
     code, told = shown(command, "status", KEY)
@@ -132,7 +132,7 @@ def test_a_malformed_payout_is_named(office: Office, command: Command, name: str
     assert f"PAYOUT#{KEY}" in err
 
 
-def test_a_hostile_text_moves_no_cursor(office: Office, command: Command) -> None:
+def test_hostile_text_prints_no_terminal_control_characters(office: Office, command: Command) -> None:
     office.put(*IN_LIMBO, detail=HOSTILE)
     office.alter(keys.payout(KEY), trouble=HOSTILE)
 
@@ -164,7 +164,7 @@ def test_each_verdict_of_a_case_has_its_effect_and_command(office: Office, comma
     ("said", "against"),
     [(Word.ACCEPTED, "not-paid"), (Word.PAID, "not-paid"), (Word.REFUSED, "paid"), (Word.NEVER_SEEN, "paid")],
 )
-def test_a_verdict_against_the_banks_word_is_marked(
+def test_a_verdict_that_contradicts_the_banks_answer_is_marked(
     office: Office, command: Command, said: Word, against: str
 ) -> None:
     office.put(*IN_LIMBO, said=said, said_at=timestamp(NOW))
@@ -266,7 +266,7 @@ def test_cases_are_listed_with_their_trouble(office: Office, command: Command) -
 
 
 def faulty(office: Office, identity: str, **line: Any) -> None:
-    """Put a line that was refused, with its row of the bank's line."""
+    """Put a refused bank line: its PAYOUT_LINE row and its BANK_LINE row."""
     place = keys.payout_lines_index("2026-11-20", is_refused=True)
     listed = {
         **keys.payout_line(identity),
@@ -330,7 +330,7 @@ def test_a_malformed_row_is_named_beside_the_good_ones(office: Office, command: 
         assert len(err.splitlines()) == len(bad)
 
 
-def test_a_list_is_of_one_kind(office: Office, command: Command) -> None:
+def test_listing_cases_and_lines_together_is_refused(office: Office, command: Command) -> None:
     code, _, err = command("payout", "list", "--cases", "--lines")
 
     assert (code, err) == (Exit.USAGE, "settle: list: give one of --cases and --lines\n")

@@ -1,4 +1,4 @@
-"""An account's statement has the payouts that it reserved, and those that came back."""
+"""An account's statement lists payouts when reserved and when given back."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ LIMITS = Limits(payout={"EUR": 900}, day={"EUR": 900})
 
 
 def test_a_statement_shows_a_payout_and_its_return(desk: Desk) -> None:
-    """The payout's key is also a settlement's: the reference is the payout's own."""
+    """A settlement has the same key, but the shown reference is the payout's."""
     desk.pay(PAYOUT.key, reference="invoice 7")
     store = desk.stack.store
     added = Destination(

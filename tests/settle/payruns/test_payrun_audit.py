@@ -44,7 +44,7 @@ def test_each_order_on_a_run_is_audited_with_its_person(runs: Runs, command: Com
     assert [one["when"] for one in found] == sorted(one["when"] for one in found)
 
 
-def test_orders_are_chosen_by_person_and_time(runs: Runs, command: Command) -> None:
+def test_the_audit_filters_run_orders_by_person_and_time(runs: Runs, command: Command) -> None:
     ordered(runs)
     second = audited(command)[1]
 
@@ -87,7 +87,7 @@ def test_a_malformed_proposal_is_named_with_its_reason(runs: Runs, command: Comm
     assert f"PAYRUN_DECISION#{run}" in err
 
 
-def test_attributes_of_another_kind_of_row_end_no_audit(runs: Runs, command: Command) -> None:
+def test_a_foreign_attribute_does_not_stop_the_audit(runs: Runs, command: Command) -> None:
     run = ordered(runs)
     for place in (keys.payrun_ordered(run, 3), keys.payrun_ordered(run, 5)):
         runs.desk.alter(place, sums=7)
@@ -95,7 +95,7 @@ def test_attributes_of_another_kind_of_row_end_no_audit(runs: Runs, command: Com
     assert [one["amount"] for one in audited(command)] == ["59.25", "", "", "", ""]
 
 
-def test_a_run_without_a_proposal_hides_no_order(runs: Runs, command: Command) -> None:
+def test_orders_of_a_run_without_a_proposal_are_shown(runs: Runs, command: Command) -> None:
     run = ordered(runs)
     runs.desk.ledger.delete(keys.payrun_proposed(run))
 

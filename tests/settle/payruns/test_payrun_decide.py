@@ -71,7 +71,7 @@ def test_a_status_shows_what_was_proposed_and_approved(runs: Runs, told: Told, c
 
 
 @pytest.mark.parametrize("verb", ["approve", "run"])
-def test_two_runs_with_an_equal_line_wait_for_a_cancellation(
+def test_runs_sharing_an_equal_line_wait_until_one_is_cancelled(
     runs: Runs, told: Told, command: Command, verb: str
 ) -> None:
     """Both were proposed at once: neither command saw the other run."""
@@ -91,7 +91,9 @@ def test_two_runs_with_an_equal_line_wait_for_a_cancellation(
     assert decide(command, verb, told)[0] == Exit.FINE
 
 
-def test_a_begun_run_is_resumed_beside_an_equal_one(runs: Runs, told: Told, command: Command) -> None:
+def test_a_begun_run_resumes_despite_another_with_equal_lines(
+    runs: Runs, told: Told, command: Command
+) -> None:
     for verb in ("approve", "run", "pause"):
         runs.order(verb, told)
     runs.desk.alter(keys.payrun(told["run"]), begun=2)
@@ -112,7 +114,7 @@ def test_an_approver_is_shown_lines_that_are_repeated_on_purpose(runs: Runs, com
     runs.order("approve", told)
 
 
-def test_the_proposer_does_not_approve(runs: Runs, told: Told, command: Command) -> None:
+def test_the_proposer_cannot_approve_a_run(runs: Runs, told: Told, command: Command) -> None:
     code, out, err = decide(command, "approve", told)
 
     assert (code, out, row(runs, told)["status"]) == (Exit.CONFLICT, "", "PROPOSED")
@@ -121,7 +123,7 @@ def test_the_proposer_does_not_approve(runs: Runs, told: Told, command: Command)
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("digest", [None, "ab" * 32, "x"])
-def test_an_order_names_the_digest_that_was_shown(
+def test_an_order_without_the_shown_digest_is_refused(
     runs: Runs, told: Told, command: Command, verb: str, digest: str | None
 ) -> None:
     runs.desk.door.by = GRACE
@@ -146,7 +148,7 @@ def test_an_order_names_the_digest_that_was_shown(
     ],
     ids=" ".join,
 )
-def test_an_order_is_given_twice_with_the_effect_of_one(
+def test_a_repeated_order_has_no_further_effect(
     runs: Runs, told: Told, command: Command, verbs: tuple[str, ...], status: str
 ) -> None:
     for verb in verbs:
@@ -170,7 +172,7 @@ def test_an_order_is_given_twice_with_the_effect_of_one(
         (("approve", "run"), "approve", "it is RUNNING"),
     ],
 )
-def test_an_order_out_of_turn_is_refused(
+def test_an_order_that_the_runs_status_forbids_is_refused(
     runs: Runs, told: Told, command: Command, done: tuple[str, ...], verb: str, shown: str
 ) -> None:
     for one in done:
@@ -194,7 +196,7 @@ def test_a_large_run_needs_two_approvers(runs: Runs, command: Command) -> None:
     assert decide(command, "run", told)[0] == Exit.FINE
 
 
-def test_a_cancelled_run_ends_the_lines_that_have_begun(runs: Runs, told: Told, command: Command) -> None:
+def test_a_cancelled_run_finishes_the_lines_already_begun(runs: Runs, told: Told, command: Command) -> None:
     for verb in ("approve", "run"):
         runs.order(verb, told)
     runs.desk.alter(keys.payrun(told["run"]), begun=2)
@@ -231,7 +233,7 @@ def huge(runs: Runs, name: str) -> None:
 
 @pytest.mark.parametrize("spoil", [gone, empty, another, huge], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("verb", ["status", "results", *VERBS])
-def test_an_exchanged_file_is_neither_shown_nor_decided(
+def test_a_missing_or_replaced_file_is_neither_shown_nor_decided(
     runs: Runs,
     told: Told,
     command: Command,
@@ -255,7 +257,7 @@ def test_an_exchanged_file_is_neither_shown_nor_decided(
 
 
 def test_a_proposal_that_differs_from_its_file_is_hidden(runs: Runs, command: Command) -> None:
-    """Ada puts the file, and proposes it as smaller, past the command."""
+    """Ada bypasses the command, and proposes the file with smaller sums."""
     line = Line(number=2, payee="bob", amount="400.01", currency="EUR")
     runs.smuggle(line, sums={"EUR": "0.01"})
 
@@ -279,7 +281,7 @@ def test_a_name_of_several_runs_asks_for_an_id(runs: Runs, told: Told, command: 
     assert command("payrun", "status", other["run"])[0] == Exit.IN_FLIGHT
 
 
-def test_a_run_that_begins_while_runs_are_listed_is_seen(
+def test_a_run_that_begins_during_a_listing_is_listed(
     runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves the second partition after the first was read."""
@@ -348,7 +350,7 @@ def test_a_wait_that_times_out_shows_the_run(
     ],
     ids=str,
 )
-def test_the_time_left_follows_the_rate_of_the_wait(changed: dict[str, Any], left: float | None) -> None:
+def test_the_time_left_uses_the_rate_since_waiting_began(changed: dict[str, Any], left: float | None) -> None:
     first = replace(RUNNING, lines=1_000, begun=1_000, started=100)
 
     assert waiting.left_seconds(first, replace(first, **changed), 10.0) == left
@@ -358,7 +360,7 @@ def test_the_time_left_follows_the_rate_of_the_wait(changed: dict[str, Any], lef
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_order_whose_answer_is_lost_is_repeated(
+def test_an_order_with_a_lost_answer_can_be_repeated(
     runs: Runs, told: Told, command: Command, verb: str
 ) -> None:
     for one in VERBS[: VERBS.index(verb)]:
@@ -374,7 +376,7 @@ def test_an_order_whose_answer_is_lost_is_repeated(
 
 
 @pytest.mark.parametrize("by", [GRACE, "arn:aws:iam::123456789012:user/bea"])
-def test_two_approvals_at_once_are_safe(
+def test_two_concurrent_approvals_count_as_one(
     runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     """The other approval comes after this one has read the run."""
@@ -434,7 +436,7 @@ def test_a_malformed_run_is_named_and_the_others_are_shown(
             assert decide(command, verb, told)[0] in (Exit.FAILED, Exit.CONFLICT)
 
 
-def test_a_run_with_a_fraction_is_named(runs: Runs, told: Told, command: Command) -> None:
+def test_a_run_with_a_fractional_count_is_named(runs: Runs, told: Told, command: Command) -> None:
     runs.desk.alter(keys.payrun(told["run"]), begun=Decimal("0.5"))
 
     code, out, err = command("payrun", "list", "--json")
@@ -442,7 +444,7 @@ def test_a_run_with_a_fraction_is_named(runs: Runs, told: Told, command: Command
     assert (code, out, f"cannot be read: PAYRUN#{told['run']}: " in err) == (Exit.FAILED, "[]\n", True)
 
 
-def test_a_proposal_that_is_gone_is_named(runs: Runs, told: Told, command: Command) -> None:
+def test_a_run_whose_proposal_is_missing_is_named(runs: Runs, told: Told, command: Command) -> None:
     runs.desk.ledger.delete(keys.payrun_proposed(told["run"]))
 
     code, out, err = command("payrun", "list")

@@ -82,7 +82,7 @@ def test_a_line_links_its_payment_once_it_has_one(runs: Runs, visitor: Visitor) 
         assert all(visitor.get(one).status_code == 200 for one in links)
 
 
-def test_the_pages_give_no_order(runs: Runs, visitor: Visitor) -> None:
+def test_payrun_pages_accept_no_order(runs: Runs, visitor: Visitor) -> None:
     told = runs.propose()
 
     for path in ("/payruns", f"/payruns/{told['run']}"):

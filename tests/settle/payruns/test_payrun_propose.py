@@ -40,7 +40,7 @@ def digest_of(runs: Runs) -> str:
     return name.removeprefix("runs/").removesuffix(".jsonl")
 
 
-def test_a_right_file_is_put_once_and_proposed(runs: Runs, command: Command) -> None:
+def test_a_correct_file_is_stored_once_and_proposed(runs: Runs, command: Command) -> None:
     file = runs.written()
 
     code, out, err = propose(command, file)
@@ -88,7 +88,7 @@ def test_a_file_is_checked_again_until_its_run_has_begun(runs: Runs, command: Co
 @pytest.mark.parametrize(
     "again", [(NAME, "beside the first"), ("other-name", "the sellers")], ids=["reason", "name"]
 )
-def test_another_name_is_another_run_and_another_reason_is_not(
+def test_another_name_makes_another_run_but_another_reason_does_not(
     runs: Runs, command: Command, again: tuple[str, str]
 ) -> None:
     first = runs.propose()
@@ -201,7 +201,7 @@ def test_a_payer_without_an_account_is_a_fault(runs: Runs, command: Command, pay
     assert (code, told in err, runs.s3.versions) == (Exit.USAGE, True, {})
 
 
-def test_a_run_may_pay_all_that_the_payer_has(runs: Runs, command: Command) -> None:
+def test_a_run_can_pay_the_payers_whole_balance(runs: Runs, command: Command) -> None:
     open_account(runs.desk.stack, "merchant.shop", "EUR", "0")
 
     code, out, err = propose(command, runs.written("merchant.shop,500.00,EUR,"))
@@ -230,7 +230,7 @@ def test_a_check_shows_the_sums_and_proposes_nothing(runs: Runs, command: Comman
 @pytest.mark.parametrize(
     ("options", "lines"), [(("--leave-out", "5"), (2, 3, 4)), (("--repeat", "5"), (2, 3, 4, 5))]
 )
-def test_an_equal_line_is_left_out_or_repeated(
+def test_an_equal_line_is_left_out_or_repeated_by_option(
     runs: Runs, command: Command, options: tuple[str, ...], lines: tuple[int, ...]
 ) -> None:
     code, out, _ = propose(command, runs.written(*LINES, LINES[0]), *options, "--json")
@@ -256,7 +256,7 @@ def test_an_option_that_names_an_absent_line_is_a_fault(
     assert (code, told in err, runs.s3.versions) == (Exit.USAGE, True, {})
 
 
-def test_a_file_over_its_bound_is_a_fault(
+def test_a_file_over_the_size_limit_is_a_fault(
     runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "BYTES_MAX", 100)
@@ -266,7 +266,7 @@ def test_a_file_over_its_bound_is_a_fault(
     assert (code, "over 100 bytes: split the sheet" in err, runs.s3.versions) == (Exit.USAGE, True, {})
 
 
-def test_a_check_renders_the_file_as_often_for_more_lines(
+def test_checking_more_lines_does_not_render_the_file_more_often(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rendered for each line, a file of 100,000 lines took a day."""
@@ -305,7 +305,7 @@ BACK = {"REJECTED", "COMPENSATED"}
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_line_is_paid_again_only_if_it_came_back(runs: Runs, command: Command, end: str) -> None:
+def test_a_line_is_paid_again_only_if_rejected_or_compensated(runs: Runs, command: Command, end: str) -> None:
     run = runs.paid(LINES[0])
     runs.settlement(run, 2, **ENDS[end])
 
@@ -365,7 +365,7 @@ def test_runs_of_a_payer_are_compared_for_20_days(
 @pytest.mark.parametrize(
     "spoil", [{"name": 7}, {"status": "LOST"}, {"sums": {"SETTLED XXX": 0}}, {"lines": "3"}], ids=str
 )
-def test_an_unreadable_earlier_run_lets_nothing_be_proposed(
+def test_an_unreadable_earlier_run_prevents_any_proposal(
     runs: Runs, command: Command, spoil: dict[str, Any]
 ) -> None:
     told = runs.propose()
@@ -397,7 +397,7 @@ def test_an_open_run_is_compared_however_old_it_is(runs: Runs, command: Command)
         ("carol", keys.payrun_proposed, {"lines": Decimal("0.5")}, Exit.USAGE),  # nothing of it can be read
     ],
 )
-def test_an_unreadable_run_hinders_its_own_payer_alone(
+def test_an_unreadable_run_blocks_only_its_own_payer(
     runs: Runs, command: Command, payer: str, place: Callable[[str], Any], spoil: dict[str, Any], code: Exit
 ) -> None:
     open_account(runs.desk.stack, "carol", "EUR", "100.00")
@@ -410,7 +410,7 @@ def test_an_unreadable_run_hinders_its_own_payer_alone(
 
 
 @pytest.mark.parametrize(("is_cancelled", "code"), [(True, Exit.FINE), (False, Exit.FAILED)])
-def test_a_lost_file_hinders_unless_its_run_never_began(
+def test_a_lost_file_blocks_proposals_unless_its_run_was_cancelled(
     runs: Runs, command: Command, *, is_cancelled: bool, code: Exit
 ) -> None:
     first = runs.propose()
@@ -421,7 +421,7 @@ def test_a_lost_file_hinders_unless_its_run_never_began(
     assert propose(command, runs.written(OTHER))[0] == code
 
 
-def test_mended_lines_name_their_parent(runs: Runs, command: Command) -> None:
+def test_a_run_of_mended_lines_names_its_parent_run(runs: Runs, command: Command) -> None:
     parent = runs.paid()
     runs.settlement(parent, 3, status="REJECTED")
 
@@ -523,7 +523,7 @@ def test_a_payout_in_suspense_is_not_paid_again(runs: Runs, office: Office, comm
 # Several commands at once, and lost answers
 
 
-def test_two_proposals_at_once_are_one_run(
+def test_two_concurrent_proposals_make_one_run(
     runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, put = runs.written(), runs.s3.put_object
@@ -547,7 +547,7 @@ def test_two_proposals_at_once_are_one_run(
 
 
 @pytest.mark.parametrize("code", ["ConditionalRequestConflict", "SlowDown"])
-def test_a_put_that_fails_proposes_nothing(
+def test_a_failed_upload_proposes_nothing(
     runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     def fail(**_: Any) -> Any:
@@ -562,7 +562,7 @@ def test_a_put_that_fails_proposes_nothing(
     assert propose(command, runs.written())[0] == Exit.FINE
 
 
-def test_a_proposal_whose_answer_is_lost_is_repeated(runs: Runs, command: Command) -> None:
+def test_a_proposal_with_a_lost_answer_can_be_repeated(runs: Runs, command: Command) -> None:
     runs.desk.door.losing = 1
 
     lost = propose(command, runs.written())
@@ -572,7 +572,7 @@ def test_a_proposal_whose_answer_is_lost_is_repeated(runs: Runs, command: Comman
     assert (code, err, json.loads(out)["status"]) == (Exit.FINE, "", "PROPOSED")
 
 
-def test_a_file_that_was_there_with_other_bytes_is_told(runs: Runs, command: Command) -> None:
+def test_a_stored_file_with_other_bytes_is_reported(runs: Runs, command: Command) -> None:
     told = json.loads(propose(command, runs.written(), "--json")[1])
     runs.s3.versions[f"runs/{told['digest']}.jsonl"][:] = [b"another file"]
 

@@ -160,7 +160,9 @@ def test_each_status_of_a_payout_has_its_next_action(
     assert line["next"].startswith(then)
 
 
-def test_a_payout_over_its_limit_is_refused_for_good(runs: Runs, office: Office, command: Command) -> None:
+def test_a_payout_over_its_limit_is_refused_with_a_reason(
+    runs: Runs, office: Office, command: Command
+) -> None:
     office.add_payee()
     runs.paid("flat-9,100.01,EUR", head="destination,amount,currency", kind=Kind.PAYOUTS)
 
@@ -183,7 +185,9 @@ def hostile(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("option", ["--csv", "--spreadsheet"])
-def test_a_spreadsheet_takes_no_text_for_a_formula(runs: Runs, command: Command, option: str) -> None:
+def test_the_spreadsheet_option_escapes_formulas_and_csv_does_not(
+    runs: Runs, command: Command, option: str
+) -> None:
     hostile(runs)
 
     code, out, err = command("payrun", "results", NAME, option)
@@ -197,7 +201,7 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(runs: Runs, command: Command,
     assert [char for char in out if not (char.isprintable() or char in "\r\n")] == []
 
 
-def test_only_one_form_of_results_is_printed(runs: Runs, command: Command) -> None:
+def test_two_output_formats_together_are_refused(runs: Runs, command: Command) -> None:
     code, out, err = command("payrun", "results", NAME, "--csv", "--json")
 
     assert (code, out, err.startswith("settle: csv: give one of")) == (Exit.USAGE, "", True)
@@ -242,7 +246,7 @@ def test_a_report_is_replaced_only_with_force(
     assert command("payrun", "report", NAME, "--force")[0] == Exit.FINE
 
 
-def test_a_malformed_row_of_a_line_hides_no_other(runs: Runs, command: Command) -> None:
+def test_a_malformed_line_is_unreadable_and_the_others_are_shown(runs: Runs, command: Command) -> None:
     run = runs.paid()
     runs.desk.ledger.put(keys.payrun_line(run, 3) | {"refused": 7, "why": ["x"]})
     runs.settlement(run, 2, failure="x")

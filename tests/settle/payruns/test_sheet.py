@@ -31,7 +31,7 @@ ALL = "payee, amount, currency, payee_name (optional), reference (optional), eac
 PAYERS = {kind: Header(name="run", kind=kind, payer="the.payer") for kind in Kind}
 
 Found = list[tuple[int, str, str]]
-"""Of each problem: the line, the column, a part of the text."""
+"""Each problem's line, its column and a part of its text."""
 
 
 def read(content: bytes, kind: Kind = Kind.PAYMENTS, stream: Any = None, **options: Any) -> Sheet:
@@ -136,7 +136,7 @@ def test_wrong_columns_are_answered_with_the_allowed_ones(content: bytes, proble
         (b"payee,amount,currency\n,1,EUR\n", [(2, "payee", "leave it out if it is a total")]),
     ],
 )
-def test_payouts_name_a_destination_and_no_texts(content: bytes, problems: Found) -> None:
+def test_a_faulty_column_of_a_payouts_file_is_named(content: bytes, problems: Found) -> None:
     assert check(content, problems, Kind.PAYOUTS).lines == []
 
 
@@ -231,7 +231,7 @@ def test_each_wrong_text_is_answered_with_its_remedy(column: str, text: str, par
 @pytest.mark.parametrize(
     "name", ["'t Hooft", "O'Hara", "#1 Shop", "A+B - C", "\u0645\u06cc\u200c\u062e", "7E5"]
 )
-def test_usual_names_are_no_artefacts(name: str) -> None:
+def test_real_names_are_not_refused_as_spreadsheet_artefacts(name: str) -> None:
     (line,) = check(row(payee_name=name), []).lines
     assert line.payee_name == name
 
@@ -289,7 +289,7 @@ def test_a_faulty_json_line_is_named(line: bytes, problems: Found) -> None:
 @pytest.mark.parametrize(
     "content", [HEADER.decode().encode("utf-16-le"), "a\ud8000".encode("utf-16", "surrogatepass")]
 )
-def test_utf_16_without_its_mark_or_damaged_is_refused(content: bytes) -> None:
+def test_damaged_or_unmarked_utf_16_is_refused(content: bytes) -> None:
     assert [one.line for one in read(content).problems] == [1]
 
 
@@ -361,7 +361,7 @@ def test_reading_stops_beyond_the_limits(
     assert stream.tell() < 100_000
 
 
-def test_a_line_without_end_is_not_read_to_its_end() -> None:
+def test_an_overlong_line_is_not_read_to_its_end() -> None:
     stream = io.BytesIO(HEADER + b"x" * 5_000_000)
     assert [one.line for one in read(b"", stream=stream).problems] == [2]
     assert stream.tell() < 200_000
@@ -372,14 +372,14 @@ def test_a_line_of_exactly_the_limit_is_read() -> None:
     assert len(check(HEADER + padded, []).lines) == 1
 
 
-def test_a_long_json_line_ends_the_reading() -> None:
+def test_an_overlong_json_line_stops_the_reading() -> None:
     good = '{"payee":"bob","amount":"1","currency":"EUR"}'
     long = good.replace("bob", "\u20ac" * 5_462)
     assert len(check(f"{good}\n{long}\n{good}".encode(), [(2, "", "16,384 bytes")]).lines) == 1
 
 
 @pytest.mark.long
-def test_memory_beside_the_lines_does_not_grow(tmp_path: Path) -> None:
+def test_memory_apart_from_the_lines_stays_constant(tmp_path: Path) -> None:
     beside = []
     for count in (5_000, 20_000):
         file = tmp_path / f"{count}.csv"
@@ -458,7 +458,7 @@ CONTENTS = st.binary(max_size=60) | st.lists(FRAGMENTS, max_size=20).map(b"".joi
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @example(b"payee,amount,currency\n", b'bob,1,EUR\n"\n')
 @given(st.sampled_from([b"", b"payee,amount,currency\n", b"\xff\xfe", b"{"]), CONTENTS)
-def test_any_bytes_are_read_wholly_or_named(start: bytes, rest: bytes) -> None:
+def test_any_bytes_are_read_completely_or_reported(start: bytes, rest: bytes) -> None:
     try:
         found = read(start + rest)
     except CommandFailed:

@@ -104,7 +104,7 @@ def test_two_faults_that_cancel_each_other_out_are_both_found(book: Book) -> Non
         (drop(settlement(HELD)), (f"SETTLEMENT#{HELD}", "SETTLEMENT")),
     ],
 )
-def test_a_row_that_changed_during_the_scan_is_no_fault(
+def test_a_row_that_changed_during_the_scan_is_not_faulty(
     book: Book, plant: Plant, moved: tuple[str, str]
 ) -> None:
     plant(book)
@@ -121,7 +121,7 @@ def test_a_row_that_changed_during_the_scan_is_no_fault(
 
 
 def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> None:
-    """The row locates its entries; an unexplained entry would not be found again."""
+    """The row's times locate its entries; an unexplained entry would be missed."""
     change(settlement(HELD), hold_at="2026-11-20T11:00:00.000Z")(book)
     looked_at = []
 
@@ -137,7 +137,7 @@ def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> Non
     assert seen == {"pk": hold["pk"], "sk": hold["sk"]}
 
 
-def test_an_account_may_be_called_like_a_settlement(book: Book) -> None:
+def test_an_account_can_have_the_name_of_a_settlement(book: Book) -> None:
     """Both may be missing; the account's arrival says nothing about the settlement."""
     book.open(HELD, 100)
     drop(row(f"ACCOUNT#{HELD}"))(book)
@@ -166,7 +166,9 @@ def test_only_the_row_that_still_disagrees_is_a_fault(book: Book) -> None:
 @pytest.mark.parametrize(
     ("find", "name"), [(ALICE, "available"), (settlement(HELD), "escrow")], ids=["balance", "escrow"]
 )
-def test_made_or_lost_money_shows_in_its_currency_sum(book: Book, find: Find, name: str, amount: int) -> None:
+def test_created_or_lost_money_shows_in_its_currencys_sum(
+    book: Book, find: Find, name: str, amount: int
+) -> None:
     add(find, name, amount)(book)
 
     findings = reconcile(book.rows, always(Look.DISAGREES))
@@ -269,7 +271,7 @@ def test_each_single_change_of_an_amount_is_found(book: Book, data: st.DataObjec
 
 @given(histories(), st.data())
 def test_a_lost_ledger_row_or_attribute_is_found(book: Book, data: st.DataObject) -> None:
-    """Only a zero balance, and evidence of what moves nothing, may vanish unseen."""
+    """Only a zero balance, or the evidence of a case, can vanish unseen."""
     rows = [row for row in book.rows if not (row.get("available") == 0 or row["sk"].endswith(("limbo:1",)))]
     assume(rows)
     row = data.draw(st.sampled_from(rows))

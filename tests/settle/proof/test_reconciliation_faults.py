@@ -157,7 +157,7 @@ REVERSED = {
     **{"written-off": 4, "covered-fee": 4, "completed": 3, "completed-late": 4},
     **{"completed-with-its-fee": 4, "tried-again": 4},
 }
-"""Its settlements, with their numbers of committed steps."""
+"""Settlements of `given_back`, with their numbers of committed steps."""
 
 
 def decided(name: str, case: int = 1) -> Find:
@@ -384,7 +384,7 @@ def test_a_write_off_covers_the_unreversed_slot_despite_equal_times(
 
 @pytest.mark.parametrize("name", ["in-review", "rejected-and-voided"])
 @pytest.mark.parametrize("decision", ["APPROVED", "REJECTED"])
-def test_evidence_may_stand_without_a_verdict(name: str, decision: str) -> None:
+def test_evidence_without_a_verdict_on_the_row_is_valid(name: str, decision: str) -> None:
     """The function that asked the provider died before its row write, or was fenced off."""
     book, key = judged(), key_of(name)
     book.row(f"SETTLEMENT#{key}").pop("verdict", None)
@@ -396,8 +396,8 @@ def test_evidence_may_stand_without_a_verdict(name: str, decision: str) -> None:
 
 @pytest.mark.parametrize("answer", ["APPROVED", "REJECTED", None])
 @pytest.mark.parametrize("name", ["reviewed", "approved", "paid"])
-def test_a_webhook_verdict_is_the_rows_despite_any_provider_answer(name: str, answer: str | None) -> None:
-    """The answer's function died, or came too late, before it wrote to the row."""
+def test_the_webhook_verdict_outranks_any_provider_answer(name: str, answer: str | None) -> None:
+    """The function that got the answer died, or came too late to write the row."""
     book, key = judged(), key_of(name)
     book.rows = [one for one in book.rows if one["pk"] != f"EVIDENCE#{key}"]
     found: dict[str, Any] = book.row(f"SETTLEMENT#{key}")

@@ -49,7 +49,7 @@ NEEDED_IDS = [f"{kind}: {name}" for kind, (_, needed) in KINDS.items() for name 
     "value", [None, Decimal("1.5"), 2**63, -(10**37), True, {"a": 1}, {"a set"}, b"bytes"]
 )
 @pytest.mark.parametrize(("find", "name"), NEEDED, ids=NEEDED_IDS)
-def test_an_attribute_missing_or_of_no_use_is_named(book: Book, find: Find, name: str, value: Any) -> None:
+def test_a_missing_or_invalid_attribute_is_named(book: Book, find: Find, name: str, value: Any) -> None:
     plant = lose(find, name) if value is None else change(find, **{name: value})
 
     _, (told,) = malformed(book, find, plant)

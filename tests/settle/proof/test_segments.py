@@ -1,4 +1,4 @@
-"""`settle reconcile`: its processes, its second looks, and what it names."""
+"""`settle reconcile`: its processes, its second looks, and its findings."""
 
 import json
 import multiprocessing
@@ -101,7 +101,7 @@ def test_faults_and_unknown_rows_are_found_in_any_segment(desk: Desk, stack: Sta
 def test_a_second_look_knows_when_the_scan_began(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An order given since then may be missed, however long the processes have read."""
+    """The scan may miss an order given after it began, however long it took."""
     desk.pay()
     desk.alter(escrow=desk.row()["escrow"] + 1)
     told, read = list[datetime](), list[datetime]()
@@ -217,7 +217,7 @@ def test_a_cut_off_segment_leaves_the_whole_table_unproven(
 
 
 def test_a_process_reports_that_dynamodb_has_stopped_answering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reason arrives unchanged, and its reads until then count."""
+    """The reason arrives unchanged, and the rows read before it count."""
     messages: list[Any] = []
     monkeypatch.setattr(signal, "signal", lambda *_: None)
 
@@ -304,7 +304,7 @@ def test_the_command_names_the_unproven_account_and_earlier_faults(
     assert any(line.startswith("UNPROVEN the table: cut off after ") for line in lines)
 
 
-def test_second_looks_by_several_processes_have_the_same_watch(wrong: Desk, stack: Stack) -> None:
+def test_second_looks_by_several_processes_can_be_cut_off(wrong: Desk, stack: Stack) -> None:
     findings = segments.check(stack, 2, cut_off)
 
     named = [one.partition(":")[0] for one in findings.unproven]

@@ -212,7 +212,7 @@ PRIVATE = (
 def test_the_proof_keeps_and_prints_no_name_reason_or_token(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
-    """The hash and the evidence need them. All rows here are at fault."""
+    """The proof reads them only for hash and evidence. All rows here are faulty."""
     row, kept = stack.store.read(PAYMENT), list[object]()
     assert row
     private = {name: f"private {name}" for name in PRIVATE}

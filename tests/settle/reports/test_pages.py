@@ -61,7 +61,7 @@ def test_reading_pages_does_not_change_the_clients_other_answers(desk: Desk) -> 
     assert item["currency"] == {"S": "EUR"}
 
 
-def test_the_segments_of_a_scan_are_read_beside_each_other(desk: Desk) -> None:
+def test_the_segments_of_a_scan_are_read_in_parallel(desk: Desk) -> None:
     """Each answer waits until all are asked, so sequential reading would hang."""
     all_asked, timed_out = Barrier(pages.SEGMENTS), list[object]()
 

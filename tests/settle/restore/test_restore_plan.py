@@ -147,7 +147,7 @@ def test_a_stage_continues_on_a_restored_table_that_is_ready(
 
 
 def test_payments_made_after_the_restore_point_are_listed_with_amounts(day: Day) -> None:
-    """The journal has only a verdict's digest: a row rebuilt without its texts is not the signed one."""
+    """The journal has only a verdict's digest: a row rebuilt without its texts fails its signature."""
     day.desk.pay(NEW)
     day.seal(LATER)
     before = day.restored.rows()
@@ -252,7 +252,7 @@ def test_missing_or_unknown_point_in_time_recovery_is_named(
     assert day.plan()[1]["settings"] == [f"point-in-time recovery: is {told}"]
 
 
-def test_a_restored_table_without_its_time_needs_an_option(day: Day) -> None:
+def test_a_restored_table_of_unknown_time_needs_the_at_option(day: Day) -> None:
     del day.aws.restored["RestoreSummary"]
 
     refused, _, said = day.plan()
@@ -261,7 +261,7 @@ def test_a_restored_table_without_its_time_needs_an_option(day: Day) -> None:
     assert day.plan("--at", "2026-11-20T13:00:00Z")[0] == Exit.FINE
 
 
-def test_a_table_that_is_not_there_is_not_found(day: Day, command: Command) -> None:
+def test_a_missing_table_is_reported_as_not_found(day: Day, command: Command) -> None:
     code, _, said = command("restore", "plan", "--table", "nowhere")
 
     assert (code, said) == (Exit.NOT_FOUND, "settle: table: nowhere: there is none in this region\n")
@@ -273,7 +273,7 @@ def test_the_plan_needs_no_original_table(day: Day) -> None:
     assert day.plan()[:2] == (0, day.plan()[1])
 
 
-def test_a_changed_journal_object_is_refused_unless_older(day: Day) -> None:
+def test_a_changed_journal_object_after_the_restore_point_is_refused(day: Day) -> None:
     day.desk.pay(NEW)
     day.seal(LATER)
     early, late = sorted(day.s3.objects)

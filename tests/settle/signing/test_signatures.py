@@ -34,7 +34,7 @@ def test_the_proof_names_a_row_without_a_valid_signature(
     assert fault.endswith("its signature is not that of a function of this stage")
 
 
-def test_without_signatures_the_command_says_what_it_did_not_judge(desk: Desk, command: Command) -> None:
+def test_without_signature_checks_the_command_says_they_were_skipped(desk: Desk, command: Command) -> None:
     forge(desk, reason="checked")
 
     code, out, _ = command("reconcile", "--no-signatures")
@@ -68,7 +68,7 @@ def test_a_stack_without_row_keys_must_be_deployed_again(desk: Desk, command: Co
     )
 
 
-def test_the_keys_are_numbered_in_the_order_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_keys_are_numbered_in_the_order_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = SimpleNamespace(get_secret_value=lambda **asked: {"SecretString": f"of-{asked['SecretId']}"})
     monkeypatch.setattr(Stack, "client", lambda stack, service: secrets)
 

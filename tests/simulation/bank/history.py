@@ -1,6 +1,6 @@
 """A bank beside the books, drawn from a seed, and the faults that it makes.
 
-References, amounts and ids come again; a right history must agree all the same.
+References, amounts and ids repeat; a correct history must still agree.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from settlement.bank.statement import Line, Side, Statement
 
 DAYS = 3
 FIRST = date(2026, 12, 28)
-"""The turn of the year is within each history, where banks begin their numbers anew."""
+"""Each history spans the new year, when banks restart their statement numbers."""
 
 _CURRENCIES = ("EUR", "JPY")
 _REFERENCES = ("rent", "rent", "standing order 7", "INV-of-a-year")
@@ -227,7 +227,7 @@ def _late(history: History, order: Order, line: Line) -> None:
 
 
 def _forgotten(history: History, order: Order, line: Line) -> None:
-    """A statement is left out: the gap is found, and its orders may still come."""
+    """Leave out a statement: the gap is a finding; its orders are still awaited."""
     history.left_out.add((line.account, line.booked))
     history.expected.append((Kind.GAP, ""))
 

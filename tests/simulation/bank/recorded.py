@@ -44,7 +44,7 @@ from tests.world.openings import opening
 DAY_MS, HOUR_MS, RUN_MS = 86_400_000, 3_600_000, 900_000
 RUNS_MS = 6 * HOUR_MS
 DAYS = 4
-"""Each day has a statement."""
+"""Days of a history; each has a statement."""
 
 REFERENCES = ("rent", "rent", "rent", "INV-1", "INV-2")
 AMOUNTS = (100, 100, 4_820)
@@ -75,7 +75,7 @@ class Movement:
 
 
 class Faulty:
-    """A client whose calls take time, lose answers, and may be the last of their process."""
+    """A client with slow calls, lost answers and killed processes."""
 
     def __init__(self, world: "Recording", client: Any, *, writes: tuple[str, ...]) -> None:
         self._world, self._client, self._writes = world, client, writes
@@ -131,7 +131,7 @@ class Recording:
         self.is_calm = False
         self.counted: Counter[str] = Counter()
         self.disturbed: set[Process] = set()
-        """Those that have met a fault."""
+        """Processes that have met a fault."""
 
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
         self.table = MemoryDynamoDb(
@@ -180,7 +180,7 @@ class Recording:
     # Those who act.
 
     def _books(self) -> None:
-        """Give an order; the bank books most, and lines of its own."""
+        """Give an order; the bank books most orders, and lines without an order."""
         random = self.random
         kind = random.choice((OrderKind.DEPOSIT, OrderKind.WITHDRAW))
         reference, amount = random.choice(REFERENCES), random.choice(AMOUNTS)

@@ -11,11 +11,11 @@ from tests.simulation.bank import history
 from tests.simulation.bank.history import FAULTS, compared, faulty, findings_of, right
 
 SEEDS, LONG = 300, 3_000
-"""The planted bugs are found in LONG seeds."""
+"""Numbers of seeds; planted bugs need LONG."""
 
 
 def fault_of(seed: int) -> str | None:
-    """Return what is wrong with the comparison of a seed's histories."""
+    """Return the first wrong finding about a seed's two histories, or None."""
     if found := list(findings_of(compared(right(seed)))):
         return f"seed {seed}: a right history has {found}"
     name, drawn = faulty(seed)
@@ -31,7 +31,7 @@ def test_each_planted_fault_is_reported_and_correct_statements_agree() -> None:
 
 
 @pytest.mark.long
-def test_three_thousand_histories_tell_each_fault_and_no_other() -> None:
+def test_in_3000_histories_exactly_the_planted_faults_are_reported() -> None:
     assert [fault for seed in range(LONG) if (fault := fault_of(seed))] == []
 
 

@@ -14,7 +14,7 @@ from settlement.bank.spool import Spool
 from tests.simulation.bank.recorded import fault_of
 
 SEEDS, LONG = 60, 400
-"""The planted bugs are found in LONG seeds."""
+"""Numbers of seeds; planted bugs need LONG."""
 
 
 def test_each_history_keeps_the_rules() -> None:
@@ -30,7 +30,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def unconditional(name: str, number: int | None = None) -> Plant:
-    """Plant a write, or one of a transaction's, whose row may be there."""
+    """Remove the condition of a write, or of one write in a transaction."""
     build = getattr(record, name)
 
     def bare(write: Any) -> Any:
@@ -107,7 +107,7 @@ FINDS = {
     "days are of no matter": 268,
     "a file that is gone fails the run": 16,
 }
-"""Seeds tried first."""
+"""A seed that finds each bug, tried first."""
 
 
 def test_each_recorded_seed_belongs_to_a_planted_bug() -> None:

@@ -35,10 +35,10 @@ class Script:
     nothing. `events`: when it announces a change. `wrong`: a fault of its statement; "booked by an order": a
     person has booked the debit. `return_line_after`: the delay of a return's line.
 
-    The rest is of the world, counted from the start. `opens_after`: the account takes money again.
+    The world's fields, from its start. `opens_after`: the account takes money again.
     `freezes_after`: a person freezes the destination. `alters_after`: an adversary writes another IBAN on the
     payout's row, with the right digest. `restored_after`: the table is as it was after the reservation.
-    Persons "from the row" do not phone the bank; "patient" ones let it speak, before they contradict.
+    Persons "from the row" do not phone the bank; "patient" ones contradict it only if it stays silent.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Payment:
 class BookedLine:
     """A movement of the bank's account: +1 left it, -1 came back.
 
-    `is_right`: it fits the payout. `is_taken`: an order has it. `is_recall`: it takes a return back.
+    `is_right`: it fits the payout. `is_taken`: an order has it. `is_recall`: it reverses a return.
     """
 
     name: str
@@ -112,7 +112,7 @@ class BookedLine:
 
 @dataclass
 class SimulatedBank:
-    """`now` is the true time."""
+    """A bank that follows a script; `now` is the true time."""
 
     script: Script
     started_at: datetime
@@ -164,7 +164,7 @@ class SimulatedBank:
     # The bank itself
 
     def arrive(self, body: bytes) -> Accepted | Refused:
-        """A request arrives: a key that is known replays its answer, every other one is a payment."""
+        """Take a request: a known key replays its answer, any other becomes a payment."""
         reference, amount, _, iban, _ = json.loads(body)
         self.arrivals += 1
         self.paid_to.add(iban)
@@ -178,7 +178,7 @@ class SimulatedBank:
         return answer
 
     def paid(self) -> int:
-        """Payments that have left."""
+        """Number of payments that have left."""
         return sum(one.paid_at <= self.now() for one in self.payments)
 
     def net(self) -> int:
@@ -217,7 +217,7 @@ class SimulatedBank:
             yield BookedLine(f"stray-{number}", one.reference, amount, -1, one.refused_at + DAY, False)
 
     def changes(self) -> list[datetime]:
-        """When it sends an event about a payment, and when its statement changes."""
+        """Times of its events about payments, and of its statement's changes."""
         return sorted(
             {
                 moment

@@ -19,7 +19,7 @@ ALL_KINDS: tuple[Kind, ...] = tuple(
 )
 
 _FAULTS = ("wrong", "lies", "in_progress", "alters_after", "return_line_after", "word_of_return")
-"""They stay with their script."""
+"""Fields that are never mixed into another script."""
 
 _MIXED = {
     one.name: sorted({getattr(script, one.name) for script in SCRIPTS}, key=str)
@@ -28,11 +28,11 @@ _MIXED = {
 }
 _TIMES = ("window", "pays_after", "refuses_after", "returns_after", "closed_for", "dark_for", "freezes_after")
 _BESIDE_FAULTS = ("closed_for", "events", "freezes_after", "window")
-"""Mixed into a bank with a fault: its rules follow from its own times."""
+"""The only fields mixed into a faulty bank: its rules depend on its own times."""
 
 _ASKED_FOR = 9 * DAY
 _CLOSED_OF = 100
-"""One life of this number has an account that never opens: persons try for weeks, in 9,000 calls."""
+"""One life in this many has an account that never opens: persons retry for weeks, in 9,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _script(chance: random.Random) -> Script:
 
 
 def _can_be_known(script: Script) -> bool:
-    """Whether the bank, its statement or persons can ever say the payment's end.
+    """Return whether the bank, its statement or persons can ever report the payment's end.
 
     After ten days without a statement the bank is asked no more. A silent bank reports
     neither a return nor the send that a restored row has forgotten.
@@ -88,7 +88,7 @@ def _value(chance: random.Random, name: str) -> Any:
 
 
 def _deviations(chance: random.Random) -> tuple[Deviation, ...]:
-    """Only one caller is frozen: one that sleeps while another does would be later than a bank's margin."""
+    """Draw deviations. Only one caller is frozen: two would exceed a bank's margin."""
     at, found = 0, list[Deviation]()
     kinds = list(ALL_KINDS)
     for _ in range(chance.randint(0, DEVIATIONS_MAX)):

@@ -1,8 +1,8 @@
 """All lives of one payout, with up to two deviations, on a virtual clock.
 
 A life runs one payout from its reservation until nothing is left to do. A deviation happens at a call of the
-bank or of the table; a fault between two calls is one at the later call. A caller that is frozen waits while
-everything else goes on. Persons know of a payout what its row says.
+bank or table; a fault between two calls belongs to the later one. A frozen caller waits while everything else
+goes on. Persons know a payout from its row.
 """
 
 import random
@@ -52,12 +52,12 @@ FROZEN, SKEW = timedelta(hours=2), timedelta(seconds=10)
 CALL = timedelta(milliseconds=20)
 RETRY = timedelta(minutes=1)
 CALLS_MAX = 12_000
-"""A third more than the longest life has."""
+"""Maximum calls, a third above the longest life."""
 
 TAKEN_LATER = timedelta(days=10)
-"""Until persons try again to give back to an account that does not take it."""
+"""Pause before persons retry to give money back to an account that refuses it."""
 NOT_TAKEN = 5 * DAY
-"""Until persons try again to give money back to an account that did not take it."""
+"""Pause after an account has refused the money."""
 
 PAYOUT = Payout(
     key="payout-of-a-life-0001", account="alice", amount=4_820, currency="EUR", destination="landlord"
@@ -115,10 +115,10 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     ),
     "read": ("lost",),
 }
-"""At the table, a caller whose write is refused ends as one that is killed before it."""
+"""Deviations by kind of call. At the table, `refused` would equal `killed before`."""
 
 OF_PAIRS = frozenset({*KINDS["bank"], *KINDS["table"]} - {"clock ahead", "destination frozen"})
-"""The kinds of two deviations: the others would add half of the time."""
+"""Kinds that are tried in pairs: the others would add half the time."""
 
 
 class Deviation(NamedTuple):
@@ -236,7 +236,7 @@ class Life:
         )
 
     def attempt(self, act: Callable[[follow.Follower], Any]) -> bool:
-        """Let a new caller act; whether it came to an end."""
+        """Let a new caller act; return whether it finished."""
         try:
             act(self.follower())
         except (StoreUnavailable, PayoutFenced, Killed) as error:
@@ -263,7 +263,7 @@ class Life:
         self.run(START + HORIZON)
 
     def run(self, until: datetime) -> None:
-        """Let everything happen that is due until then."""
+        """Run all events that are due up to `until`."""
         while True:
             due = self._due()
             if due is None or due[0] > until:
@@ -322,7 +322,7 @@ class Life:
             store.transact(destination.freeze(PLACE.id, caller("dora"), self.clock))
 
     def _alter(self) -> None:
-        """Write another IBAN on the payout's row, past its functions."""
+        """Write another IBAN on the payout's row, bypassing its functions."""
         self._altered = True
         state = self.state()
         assert state
@@ -333,9 +333,9 @@ class Life:
         self.state()
 
     def _restore(self) -> None:
-        """Bring the payout's rows back to its reservation; its later entries are gone.
+        """Restore the payout's rows to its reservation; delete its later entries.
 
-        The stage is stopped until requests that were under way have arrived.
+        The stage stops until requests under way have arrived.
         """
         self._restored = True
         for at, body in sorted(self._arrivals):
@@ -388,7 +388,7 @@ class Life:
         self.attempt(lambda one: hints.bring_forward(one.store, PAYOUT.reference, one.now()))
 
     def _unbooked(self) -> datetime | None:
-        """The next morning with a line that is not booked.
+        """Return the next morning with an unbooked line.
 
         Each line is booked twice: the list of lines lags.
         """
@@ -423,7 +423,7 @@ class Life:
                 return
 
     def _is_early(self, line: BookedLine) -> bool:
-        """A restored row has to hear of its send first: until then, its lines are refused."""
+        """Return whether a restored row does not know its send yet: its lines are refused."""
         state = self.state()
         if not (self._restored and state and not state.is_sent):
             return False
@@ -468,7 +468,7 @@ class Life:
             self.broken.append(f"a booked line stays listed: {line.name}")
 
     def _has_failed(self, refusal: str) -> bool:
-        """Whether the bank failed a payment that it had made: persons book both lines."""
+        """Return whether the bank failed a payment that it had made; persons then book both lines."""
         return self.script.word_of_return is Word.REFUSED and refusal.endswith("which was refused")
 
     # Persons
@@ -507,7 +507,7 @@ class Life:
             self.trace.append(f"{timestamp(self.clock)} refused {refused}")
 
     def _orders(self, state: State) -> Iterator[tuple[bool, Decision, str]]:
-        """One person approves without a proposal, one errs alone; then two tell the truth."""
+        """Yield an unproposed approval, one person's wrong decision, then two persons' correct one."""
 
         def order(verdict: Verdict) -> Decision:
             return Decision(
@@ -537,7 +537,7 @@ class Life:
         yield True, order(truth), "bea"
 
     def _contradicts(self, state: State) -> bool:
-        """Patient persons let the bank's word decide, until a case says that it is silent."""
+        """Return whether persons contradict the bank; patient persons do so only if it is silent."""
         return self.script.persons != "patient" or state.trouble == follow.SILENT
 
     def _is_proposed(self, order: Decision) -> bool:
@@ -545,7 +545,7 @@ class Life:
         return (place["pk"], place["sk"]) in self.table.items
 
     def _truth(self, state: State) -> Verdict:
-        """What two persons decide: they phone the bank, unless they go by the row alone."""
+        """Return two persons' verdict: they phone the bank, or decide from the row alone."""
         if state.in_suspense:
             return Verdict.GIVE_BACK
         if self.script.persons == "ask first" and state.cases == 1:
@@ -587,7 +587,7 @@ class Life:
 
     @staticmethod
     def _of_orders(changes: Changes) -> Iterator[str]:
-        """`settle audit` has to find each order of a person."""
+        """Yield persons' orders that `settle audit` would not list."""
         listed = {after["pk"]["S"] for before, after in changes if after and not before and "gsi1pk" in after}
         for before, after in changes:
             name = after["pk"]["S"] if after else ""
@@ -712,7 +712,7 @@ class Life:
 
 
 class _Table:
-    """The table's client of one caller."""
+    """One caller's DynamoDB client."""
 
     def __init__(self, life: Life, actor: Actor) -> None:
         self._life, self._actor = life, actor
@@ -855,17 +855,17 @@ ALONE = Script(
     persons="from the row",
     statement=False,
 )
-"""It has no deviations: with the bank's answer lost, two persons would err."""
+"""A script without deviations: with a lost answer, two persons would decide wrongly."""
 
 REPEATED_MAX = 5
-"""Calls that are disturbed, beside the last, of those alike in kind, content and status."""
+"""Disturbed calls among those with equal place, besides the last one."""
 
 FIRST_MAX, APART_MAX = 6, 6
-"""Of two deviations, the first is among the first calls, and the second soon after it."""
+"""In a pair, the first deviation is within FIRST_MAX calls, the second within APART_MAX more."""
 
 
 def singles(script: Script, every: int = 1) -> Iterator[Life]:
-    """The undisturbed life, and one for each deviation at each of its calls, or for one in `every`."""
+    """Yield the undisturbed life, and a life for each deviation at each call, or for one in `every`."""
     plain = Life(script).live()
     yield plain
     deviations = [Deviation(at, kind) for at, call in _distinct(plain) for kind in KINDS[call]]
@@ -874,7 +874,7 @@ def singles(script: Script, every: int = 1) -> Iterator[Life]:
 
 
 def _distinct(life: Life) -> Iterator[tuple[int, str]]:
-    """The calls without most repetitions: looks that ask and wait, day after day."""
+    """Yield the calls, without most repetitions of daily looks."""
     before, after = Counter[tuple[str, str, str]](), Counter(life.places)
     for at, place in enumerate(life.places, 1):
         before[place] += 1

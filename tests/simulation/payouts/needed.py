@@ -56,7 +56,7 @@ def _listed() -> Writes:
 
 @dataclass(frozen=True)
 class Call:
-    """`rows` are there before. `earlier` has happened; `refused` comes then."""
+    """A table with `rows`; after the writes `earlier`, `refused` must change nothing."""
 
     refused: Callable[[], Writes]
     rows: tuple[Row, ...] = (ACCOUNT, DAY, *destination_rows())

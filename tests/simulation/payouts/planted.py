@@ -1,6 +1,6 @@
 """Bugs, planted one at a time into the room's functions; the lives have to find each.
 
-A function keeps its name and its module: only its code is exchanged for that of the changed text.
+A function keeps its name and module; only its code is replaced.
 """
 
 import inspect
@@ -538,7 +538,7 @@ def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
 
 
 def first_fault(bug: Bug) -> str | None:
-    """The first trace of a bug in the lives."""
+    """Return the first fault in the lives with a bug, or None."""
     scripts = [script for script in (*SCRIPTS, ALONE) if script.name in bug.scripts]
     with planted(bug):
         for lives in (singles, pairs):
@@ -549,7 +549,7 @@ def first_fault(bug: Bug) -> str | None:
 
 
 def _watched(lives: Iterator[Life]) -> Iterator[Life | str]:
-    """A bug that raises is found as well."""
+    """Yield the lives, or the error that the bug raises."""
     try:
         yield from lives
     except Exception as error:

@@ -19,7 +19,7 @@ FOUND = (
     "2: a payout that was never seen is given back",
     "3: every refusal counts",
 )
-"""Bugs that so few lives find."""
+"""Planted bugs that 600 lives find."""
 
 
 def test_a_sample_of_drawn_lives_keeps_each_rule() -> None:
@@ -54,7 +54,7 @@ def test_drawn_lives_have_up_to_six_deviations_of_each_kind() -> None:
     assert all(sum(each.kind == "frozen" for each in one.deviations) <= 1 for one in drawn)
 
 
-def test_drawn_banks_are_mixtures_that_no_script_has() -> None:
+def test_300_seeds_draw_more_than_200_different_banks() -> None:
     scripts: set[Script] = {draw(seed).script for seed in range(300)}
 
     assert len(scripts) > 200
@@ -73,7 +73,7 @@ def test_the_command_counts_its_lives_in_two_processes() -> None:
     assert ended.stdout.endswith(": 0 broke a rule\n")
 
 
-def test_the_command_tells_a_seeds_whole_life() -> None:
+def test_the_command_prints_a_seeds_whole_life() -> None:
     ended = run("--from", "7", "--tell")
 
     assert ended.stdout == f"{told(7)}\n"

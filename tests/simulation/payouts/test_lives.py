@@ -7,7 +7,7 @@ from tests.simulation.payouts.bank import Script
 from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 SAMPLE, LONG = 41, 3
-"""One deviation of this number is tried."""
+"""One deviation in this many is tried."""
 
 IN_PAIRS = (
     *("pays", "pays, no keys, no statement", "refuses", "returns at once", "dark, no keys"),
@@ -57,7 +57,7 @@ def test_each_life_with_two_deviations_keeps_each_rule(name: str) -> None:
     assert faults(pairs(script))[0] == []
 
 
-def test_the_same_life_runs_twice_alike() -> None:
+def test_a_repeated_life_has_the_same_history() -> None:
     one, other = (Life(SCRIPTS[0]).live() for _ in range(2))
 
     assert one.trace == other.trace

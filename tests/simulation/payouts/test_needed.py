@@ -7,7 +7,7 @@ from tests.simulation.seeded.weakened import Atom
 
 
 @pytest.mark.parametrize("atom", NEEDED, ids=" ".join)
-def test_only_this_condition_refuses_its_call(atom: Atom) -> None:
+def test_a_call_commits_once_its_needed_condition_is_removed(atom: Atom) -> None:
     assert not NEEDED[atom].changes()
     with weakened.without({atom}, MODULES):
         assert NEEDED[atom].changes()

@@ -15,7 +15,7 @@ def test_each_rule_of_the_design_has_a_planted_bug() -> None:
     assert {bug.name[0] for bug in BUGS if bug.name[1] == ":"} == {*"12345678"}
 
 
-def test_a_planted_bug_is_taken_out_again() -> None:
+def test_a_planted_bug_is_removed_after_use() -> None:
     with planted(BUGS[3]):
         pass
 

@@ -9,13 +9,13 @@ from tests.simulation.payruns.lives import KINDS, SCRIPTS, Deviation, Kind_, Lif
 
 DEVIATIONS_MAX, ORDERS_MAX = 4, 3
 CALLS = 500
-"""Deviations are among so many calls: most lives have fewer."""
+"""Deviations are drawn among this many calls; most lives have fewer."""
 
 ALL_KINDS: tuple[Kind_, ...] = tuple(sorted({kind for kinds in KINDS.values() for kind in kinds}))
 ROUTES, PERSONS = ("propose", "approve", "run", "pause", "cancel"), ("ada", "bea", "carl")
 MINUTES = 20
 LAST: tuple[Order, ...] = ((40, "run", "carl"), (70, "cancel", "ada"))
-"""A paused run goes on, and one that waits for its settings is cancelled."""
+"""Final orders: continue a paused run; cancel one that waits for its settings."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def _script(chance: random.Random) -> Script:
 
 
 def _deviations(chance: random.Random, script: Script) -> tuple[Deviation, ...]:
-    """Only one caller is frozen: the model ends after three hours."""
+    """Draw deviations. Only one caller is frozen: the model ends after three hours."""
     kinds = [one for one in ALL_KINDS if one != "money" or script.kind is Kind.PAYOUTS]
     found = list[Deviation]()
     for at in sorted(chance.sample(range(1, CALLS + 1), chance.randint(0, DEVIATIONS_MAX))):

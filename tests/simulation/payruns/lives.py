@@ -1,4 +1,4 @@
-"""All lives of one run of 90 lines with one deviation, at a call of the table or of a start."""
+"""All lives of a 90-line run, with one deviation at a table call or a start."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ from tests.world.memory_dynamodb import Changes, MemoryDynamoDb
 
 COUNT, AMOUNT = 90, 10_00
 SPOILT, TAKEN = 17, 55
-"""Places of a line that no stage takes, and of a key that a stranger has."""
+"""Places of a line that settings refuse, and of a line whose key a stranger has claimed."""
 
 MINUTE, CALL, FROZEN = timedelta(minutes=1), timedelta(milliseconds=10), timedelta(hours=2)
 HORIZON = timedelta(hours=3)
@@ -287,7 +287,7 @@ class Life:
                 return
 
     def order(self, route: str, person: str) -> bool:
-        """Give an order. Return whether the person is done with it."""
+        """Give an order. Return whether the person need not repeat it."""
         arn = f"arn:aws:sts::1:assumed-role/{person}" if "/" in person else f"arn:aws:iam::1:user/{person}"
         caller = Caller(by=arn, user_id=person, request_id="1", source_ip="::1")
         body: dict[str, Any] = {"run": self.run, "digest": self.digest}
@@ -557,7 +557,7 @@ def _each(act: Callable[[Line], Exception | None], lines: Iterable[Line]) -> lis
 
 
 class _Table:
-    """The table's client of one caller."""
+    """One caller's DynamoDB client."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor, self._table = actor, actor.life.table
@@ -579,11 +579,11 @@ def _what(asked: dict[str, Any]) -> str:
 
 
 ALIKE_MAX = 2
-"""Alike calls that are disturbed, beside the last."""
+"""Disturbed calls among equal ones, besides the last one."""
 
 
 def singles(script: Script, every: int = 1, first: int = 0, kinds: Collection[str] = ()) -> Iterator[Life]:
-    """The undisturbed life, and one for each deviation at its calls, or a part."""
+    """Yield the undisturbed life, and a life for each deviation, or for one in `every`."""
     plain = Life(script).live()
     yield plain
     before, after = Counter[tuple[str, str]](), Counter(plain.places)

@@ -36,7 +36,7 @@ Writes = tuple[Write, ...]
 
 @dataclass(frozen=True)
 class Call:
-    """`rows` are there before. `earlier` has happened; `refused` comes then."""
+    """A table with `rows`; after the writes `earlier`, `refused` must change nothing."""
 
     refused: Callable[[], Writes]
     rows: tuple[Row, ...] = ()
@@ -56,7 +56,7 @@ class Call:
 
 
 def _of(state: Run, refused: Callable[[], Writes]) -> Call:
-    """A write that was made from another state than this one."""
+    """Return a write that was built from another state than the row's."""
     return Call(refused, (state.to_row(),))
 
 

@@ -12,7 +12,7 @@ from tests.simulation.payruns.lives import SCRIPTS, Deviation, Life, Script, sin
 
 @dataclass(frozen=True)
 class Bug(payouts.Bug):
-    """`kinds`: of the deviations that find it; none: each may."""
+    """`kinds`: deviations that find the bug; empty for any."""
 
     kinds: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ FOUND = (
     "4: a late worker counts lines again",
     "6: an unknown start is a refusal",
 )
-"""Bugs that so few lives find."""
+"""Planted bugs that 40 lives find."""
 
 
 def test_a_sample_of_drawn_lives_keeps_each_rule() -> None:

@@ -4,7 +4,7 @@ from settlement.payruns.run import Status
 from tests.simulation.payruns.lives import FORGED, SCRIPTS, Life, Script, singles
 
 SAMPLE, LONG = 31, 3
-"""One deviation in so many."""
+"""One deviation in this many is tried."""
 
 
 def faults(script: Script, every: int) -> list[str]:
@@ -39,7 +39,7 @@ def test_a_forged_approval_pays_nothing() -> None:
     assert [fault for fault in life.broken if "pays" in fault] == []
 
 
-def test_the_same_life_runs_twice_alike() -> None:
+def test_a_repeated_life_has_the_same_history() -> None:
     one, other = (Life(SCRIPTS[1]).live() for _ in range(2))
 
     assert (one.places, one.state) == (other.places, other.state)

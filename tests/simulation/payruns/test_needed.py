@@ -13,13 +13,13 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("atom", "call"), CALLS)
-def test_only_this_condition_refuses_its_call(atom: Atom, call: Call) -> None:
+def test_a_call_commits_once_its_needed_condition_is_removed(atom: Atom, call: Call) -> None:
     assert not call.changes()
     with weakened.without({atom}, MODULES):
         assert call.changes()
 
 
-def test_each_condition_of_a_run_is_in_needed_or_idle() -> None:
+def test_every_condition_of_a_run_is_listed_needed_or_idle() -> None:
     with weakened.demanded(MODULES) as demanded:
         for script in SCRIPTS:
             Life(script).live()

@@ -16,7 +16,7 @@ def test_each_rule_of_the_lives_has_a_planted_bug() -> None:
     assert {bug.name[0] for bug in BUGS} == {*"123456"}
 
 
-def test_a_planted_bug_is_taken_out_again() -> None:
+def test_a_planted_bug_is_removed_after_use() -> None:
     with planted(BUGS[3]):
         pass
 

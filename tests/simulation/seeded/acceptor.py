@@ -1,4 +1,4 @@
-"""Starters over HTTP: repeated, concurrent, late and conflicting posts, also beside the queue."""
+"""Starters over HTTP: repeated, concurrent, late and conflicting posts, some with queue messages."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -38,7 +38,7 @@ class Bank:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._held: dict[str, set[int]] = {}
-        """In minor units."""
+        """Each account's balances so far, in minor units."""
 
         self._orders = 0
 
@@ -86,7 +86,7 @@ class Bank:
         self._send(self._order(chance.one_of(kinds), account, prefix), at)
 
     def _empty_and_close(self, account: str, prefix: str) -> None:
-        """Others may still pay it."""
+        """Empty and close an account, which others may still pay."""
         chance, world = self._world.chance, self._world
 
         def empty() -> None:

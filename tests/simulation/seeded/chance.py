@@ -67,7 +67,7 @@ OUTAGES = (
     ("events",),
     ("provider",),
 )
-"""Services that may fail together for a while, so every retry fails; writes more often."""
+"""Services that can fail together for longer than all retries; writes fail more often."""
 
 
 class Streams(Random):
@@ -145,11 +145,11 @@ class Chance:
         return f"{self._nonces.getrandbits(32):08x}"
 
     def latency(self) -> int:
-        """One-way, in milliseconds."""
+        """Return a one-way latency in milliseconds."""
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """In milliseconds: up to 25 minutes, beyond the deadline."""
+        """Return a freeze's milliseconds: up to 25 minutes, beyond the deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:
@@ -163,7 +163,7 @@ class Chance:
         return self.random.random()
 
     def chaos(self) -> int:
-        """In milliseconds."""
+        """Return the duration of the faults, in milliseconds."""
         return self.within(60_000, 2_400_000)
 
     def one_of(self, choices: Sequence[T]) -> T:

@@ -1,7 +1,7 @@
 """The stage's own checks: none in most worlds, else one to three, with faults, callbacks and strangers.
 
-A check's answers follow from its token alone, so a later life of the world has the same ones. Some checks
-break their word and change their mind.
+A check's answers follow from its token alone, so a later life of the world has the same answers. Some checks
+contradict their earlier answer.
 """
 
 import json
@@ -107,7 +107,7 @@ class Checks:
             self._world.people.spawn("a stranger", random.randint(0, 60_000), self._intrude, name, key)
 
     def _tell(self, name: str, key: str, decision: str) -> None:
-        """Call back until it is answered for good."""
+        """Repeat a callback until its answer is final."""
         world = self._world
         self._sent.add((token_of(key, name), _SAID[decision]))
         for _ in range(12):

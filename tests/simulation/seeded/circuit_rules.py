@@ -39,7 +39,7 @@ class Knowledge:
     puts: int = 0
     reported_at: int = -KNOWN_MS_MAX
     was_unreadable: bool = False
-    """Whether the running call passes because the row was unreadable."""
+    """Whether an unreadable row lets the running call pass."""
 
     last: str = ""
 

@@ -26,9 +26,9 @@ EXPRESS_MS_MAX = 300_000
 
 KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbox.Timedout")
 UNHEARD_OF = ("Runtime.TruncatedResponse", "Runtime.InvokeTimeout", "Host.Reclaimed", "Extension.Crash")
-"""Errors for a function that died: in most worlds, and in every third.
+"""Errors of a dead function: KILLED in most worlds, UNHEARD_OF in every third.
 
-Equally many, so both meet the same events.
+Equally many, so the choice changes no other event.
 """
 
 FUNCTION_MS = 8_000
@@ -36,7 +36,7 @@ LONG_MS = {
     **dict.fromkeys(("RecoverStalled", "StartSettlements", "SweepMerchants"), 50_000),
     "ReconcileBooks": 900_000,
 }
-"""Initial remaining time of a call."""
+"""Time limits of calls, where not FUNCTION_MS."""
 
 
 @dataclass(eq=False)

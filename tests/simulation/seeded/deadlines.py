@@ -1,4 +1,4 @@
-"""A refusal as late needs a passed deadline on the row."""
+"""DeadlineExceeded requires that a deadline on the row has passed."""
 
 from tests.simulation.seeded.facts import demand, text
 from tests.simulation.seeded.rules import Asking

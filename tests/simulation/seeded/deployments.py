@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 CONFIG = StageConfig.from_json(os.environ["STAGE_CONFIG"])
-"""Clients set their fees freely."""
+"""The initial configuration, in which clients set their fees freely."""
 
 FEES = (
     CONFIG,

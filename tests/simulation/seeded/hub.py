@@ -122,7 +122,7 @@ class Hub:
         return signal.is_set
 
     def set(self, signal: Signal, value: Any = None) -> None:
-        """A set signal keeps its value."""
+        """Set an unset signal, and resume its waiting processes."""
         if signal.is_set:
             return
         signal.is_set, signal.value = True, value

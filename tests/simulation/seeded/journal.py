@@ -91,7 +91,7 @@ class Journal:
         demand(not world.counted["JournalTampered"], "no lawful history reports tampering")
 
     def expire(self, world: "World", expired: "Expired") -> None:
-        """The journal must replace expired entries."""
+        """Check that the journal replaces expired entries."""
         self.now = max(self.now, NOW + timedelta(milliseconds=expired.moment.now))
         at, before = int(self.now.timestamp()), self._names()
         records = [record(entry, None, at) | TIME_TO_LIVE for entry in expired.gone]

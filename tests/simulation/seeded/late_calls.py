@@ -30,7 +30,7 @@ OTHERWISE = {
     "currency": "USD",
     "deadline_seconds": 60,
 }
-"""Conflicting content."""
+"""Fields that conflict with the claimed content."""
 
 LABELLED_OTHERWISE: dict[str, Any] = {"reference": "late", "metadata": {"cart": "late"}}
 """Conflicting labels, for a labelled request."""
@@ -70,7 +70,7 @@ def orders() -> dict[str, Asked]:
 
 
 def is_order(call: str) -> bool:
-    """Return whether a call is an order on an account: it reads nothing first."""
+    """Return whether a call is an order on an account, which reads nothing first."""
     return call.startswith(_ON_ACCOUNTS)
 
 

@@ -16,7 +16,7 @@ EVERY = 16
 
 
 def prove(table: Mapping[Key, Item], retention: Retention) -> None:
-    """Intentionally unreadable rows may be unproven."""
+    """Check that the proof finds no fault, except in unreadable rows."""
     rows = [from_wire(item) for (pk, _), item in table.items() if not pk.endswith(POISON)]
     findings = reconcile(rows, lambda difference: Look.DISAGREES, stage=Stage(retention=retention))
     demand(findings.conserved, "the proof finds no fault in a lawful history", *findings.faults[:3])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 LONG_MS = 3_600_000
-"""Enough for a run after a dead run's lease."""
+"""Time for a run after a dead run's lease."""
 
 
 def migrates(seed: int) -> bool:

@@ -96,7 +96,7 @@ class Recorded(World):
 class Late:
     """A call at two moments, its `early` first DynamoDB calls at `seen` and the rest at `acts`.
 
-    Then its clock leads by `ahead` milliseconds.
+    At `acts` its clock leads by `ahead` milliseconds.
     """
 
     call: str

@@ -1,7 +1,7 @@
 """Each condition of each write is needed: without it, a call breaks a rule.
 
-`python -m tests.simulation.seeded.needed` removes what refused a late call, and repeats the call until a
-rule breaks. `needed.json` stores the calls; `idle.toml` explains conditions that no call can fail.
+`python -m tests.simulation.seeded.needed` removes a refused late call's conditions and repeats the call until
+a rule breaks. `needed.json` stores the calls; `idle.toml` explains conditions that no call can fail.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Story:
 
     @property
     def can_happen(self) -> bool:
-        """Whether no room has been deleted that it needs."""
+        """Whether all rooms that it needs exist."""
         calls = [late.call.partition(" ")[0] for late in (*self.before, self.call) if late]
         return not any(map(is_gone, calls)) and (self.scenario in SCENARIOS or not weakened.GONE)
 
@@ -77,7 +77,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Need:
-    """A call that breaks a rule without a condition and those in `beside`."""
+    """A call that breaks a rule without a condition and the conditions in `beside`."""
 
     story: Story
     beside: tuple[Atom, ...]
@@ -138,7 +138,7 @@ def idle() -> dict[Atom, str]:
 
 
 def _is_there(name: str) -> bool:
-    """Return whether an atom's module is there: its room may have been deleted."""
+    """Return whether an atom's module exists: its room can be deleted."""
     return name.partition(".")[0] not in weakened.GONE
 
 

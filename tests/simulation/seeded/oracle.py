@@ -57,7 +57,7 @@ class Oracle:
         """Verdict evidence by settlement and kind."""
 
         self.ends: set[tuple[str, str]] = set()
-        """Ends so far; an order or decision may reopen one."""
+        """Settlements' final statuses so far; an order or decision can reopen one."""
 
         self.blocks: dict[str, int] = {}
         self.gone: tuple[Item, ...] = ()

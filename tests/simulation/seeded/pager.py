@@ -1,4 +1,4 @@
-"""A page's way: the bus calls SendPage, which publishes to the topic that a person hears."""
+"""The path of a page: the bus calls SendPage, which publishes to a person's topic."""
 
 import json
 import os

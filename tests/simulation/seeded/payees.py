@@ -14,7 +14,7 @@ LAG_MS_MAX = 2_000
 """Maximum lag of an eventually consistent read."""
 
 REMEMBERED_MS = 60_000
-"""Maximum time an environment may hold for a payee who was closed meanwhile."""
+"""How long an environment may still place holds for a payee that has been closed."""
 
 
 class Payees:

@@ -45,10 +45,10 @@ SECRET = "whsec_c2ltdWxhdGlvbnMtYWxsLXRoZS13YXktZG93bg=="
 MINUTE_MS = 60_000
 FORWARD = ("HoldFunds", "VerifyKyc", "ReleaseFunds", "CollectFee", "RejectSettlement")
 OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "0.01"), ("currency", "USD"))
-"""Conflicting content."""
+"""Fields that conflict with the claimed content."""
 
 LABELLED_OTHERWISE = {"reference": "invoice 3"}
-"""Replaces another fee in a request with a reference."""
+"""A labelled request's conflict, instead of another fee."""
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")

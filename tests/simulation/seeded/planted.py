@@ -33,7 +33,7 @@ _LINKED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world"
 def bugs() -> list[dict[str, Any]]:
     """Return the bugs. Each replaces `old` by `new` in `file`, and likewise in the files of `also`.
 
-    The histories of a bug with `core` are the core's.
+    A bug with `core` runs in histories of the core.
     """
     found: list[dict[str, Any]] = tomllib.loads((HERE / "planted.toml").read_text())["bug"]
     return [bug for bug in found if all(map(is_there, Path(bug["file"]).parts))]

@@ -22,7 +22,7 @@ REVIEW_AHEAD_MS_MAX = 30 * 24 * 3_600_000 + AHEAD_MS_MAX
 """How far ahead the index may list a settlement in review."""
 
 LONG_MS = 24 * 3_600_000
-"""Enough for a run without faults."""
+"""Time limit of a run without faults."""
 
 
 class Proof:

@@ -20,7 +20,7 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
 PLACES, CALLS = 3, 10
-"""Settlements with calls after their entries' end, and calls per settlement."""
+"""Settlements that get calls after their entries expire, and calls per settlement."""
 
 _OFTEN = (
     "BeginCompensation reverse SETTLED",
@@ -74,7 +74,7 @@ def later_calls(world: Recorded, expired: Expired, seed: int) -> Iterator[tuple[
 
 
 def _is_due(item: Item, now: int) -> bool:
-    """Return whether DynamoDB may delete a row: it only checks for a past number."""
+    """Return whether DynamoDB may delete a row: its expiry is a past number."""
     at = NOW + timedelta(milliseconds=now)
     return "expires_at" in item and number(item, "expires_at") <= at.timestamp()
 

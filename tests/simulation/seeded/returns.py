@@ -1,4 +1,4 @@
-"""People with partial reversals: repeated, concurrent, excessive, and besides whole ones."""
+"""People with partial reversals: repeated, concurrent, excessive, and alongside full ones."""
 
 import json
 from decimal import Decimal

@@ -23,7 +23,7 @@ from tests.world.rooms import is_gone
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 SAME_PARTITION = "d"
-"""Keeps a key's entries in the same partition."""
+"""A key's suffix that keeps its entries in the same partition."""
 
 IN_A_HURRY: dict[str, Any] = {**REQUEST, "deadline_seconds": 600}
 REJECTED, IN_REVIEW = 0.05, 0.2
@@ -47,7 +47,7 @@ def is_sent_by_message(world: World) -> None:
 
 
 def names_its_deadline(world: World) -> None:
-    """Late recovery expires it: requested deadlines are never extended."""
+    """A payment with a requested deadline: late recovery expires it."""
     _starts(world, STANDARD, IN_A_HURRY)
 
 
@@ -209,7 +209,7 @@ SCENARIOS = {name: scenario for name, scenario in _SCENARIOS.items() if not is_g
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Faults are by call number."""
+    """Run a scenario with faults by call number; return its world."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
     world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)

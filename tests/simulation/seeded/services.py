@@ -117,7 +117,7 @@ class DynamoDb(Services):
         write = getattr(self._world.table, name)
 
         def again() -> Any:
-            """Repeat a write: a transaction is idempotent, others meet their own effect."""
+            """Repeat a write: transactions are idempotent, other writes meet their own effect."""
             if name != "transact_write_items":
                 return write(**parameters)
             return {"ConsumedCapacity": []}

@@ -40,7 +40,7 @@ from tests.world.environment import NOW
 from tests.world.functions import HANDLERS
 
 ENTRY_SHARDS = 2
-"""Few, so a merchant's entries share partitions."""
+"""Entry partitions per merchant: few, so entries share them."""
 
 _OF_A_WORLD = (
     (_dependencies.store, "client"),
@@ -106,7 +106,7 @@ class Current:
 
 
 class AtOnce:
-    """An executor without threads, which the hub cannot interleave: calls run at once."""
+    """An executor without threads, which the hub could not interleave."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -139,7 +139,7 @@ def set_up() -> Iterator[Current]:
     )
 
     def urandom(size: int) -> bytes:
-        """Later lives begin their randomness anew, so these bytes never come again."""
+        """Return bytes that never repeat, although later lives restart their randomness."""
         world = current.world
         told = f"{world.hub.now} {world.circuit.random.randbytes(size).hex()}"
         return hashlib.sha256(told.encode()).digest()[:size]

@@ -43,7 +43,7 @@ NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "nu
 """Messages that PublishEvents never sends."""
 
 NO_RELEASE = ["ENTRIES#merchant.shop", "yesterday"]
-"""A non-release that PublishEvents never sends next to a release."""
+"""A key that is not a release; PublishEvents never sends it next to one."""
 
 
 class Unreadable:
@@ -89,7 +89,7 @@ class Unreadable:
             raise ReadTimeoutError(endpoint_url="https://service.invalid")
 
     def _more(self, releases: list[Item]) -> dict[Key, Item]:
-        """Return late releases in existing ones' minutes."""
+        """Return late releases in the minutes of existing releases."""
         found: dict[Key, Item] = {}
         for number_ in range(self._random.randint(2, 6)):
             row = self._random.choice(releases)

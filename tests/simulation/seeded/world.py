@@ -61,10 +61,10 @@ from tests.world.rooms import is_there
 
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
-"""Enough for all to end without faults: deadline, review, backoff, retries."""
+"""Time in which everything ends without faults: deadline, review, backoff, retries."""
 
 ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
-"""In minor units, too small for all payments at once."""
+"""Opening balances in minor units, too small for all payments at once."""
 
 
 SHOP = "merchant.shop"

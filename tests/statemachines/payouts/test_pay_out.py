@@ -27,7 +27,7 @@ each_task = pytest.mark.parametrize("name", TASKS)
 
 
 class Functions:
-    """Functions that answer in turn, the last answer for ever. An exception's name is raised."""
+    """Functions with scripted answers; the last one repeats. An exception's name is raised."""
 
     def __init__(self, looks: list[str], reserved: str = "RESERVED") -> None:
         self.looks, self.reserved = looks, reserved
@@ -109,7 +109,7 @@ REFUSALS = {
 @pytest.mark.parametrize(
     ("function", "error"), [(name, one) for name, every in REFUSALS.items() for one in sorted(every)]
 )
-def test_a_refusal_fails_with_its_name_after_one_call(function: str, error: str) -> None:
+def test_a_refusal_fails_the_execution_by_name_without_retry(function: str, error: str) -> None:
     assert issubclass(getattr(errors, error), Refusal)
     functions = Functions([error], error) if function == "ReservePayout" else Functions([error])
 
@@ -146,7 +146,7 @@ def test_a_payout_that_is_always_fenced_stalls() -> None:
     assert "PayoutFenced" in ended.error["Cause"]
 
 
-def test_the_list_of_refusals_is_that_of_the_reservation() -> None:
+def test_each_task_catches_its_listed_refusals_and_retries_none() -> None:
     final = {name: {*state["Retry"][0]["ErrorEquals"]} for name, state in TASKS.items()}
     caught = {name: {*state["Catch"][0]["ErrorEquals"]} for name, state in TASKS.items()}
 
@@ -156,7 +156,7 @@ def test_the_list_of_refusals_is_that_of_the_reservation() -> None:
 
 
 @each_task
-def test_a_task_has_its_functions_name_and_a_bound(name: str) -> None:
+def test_a_task_has_its_functions_name_timeout_and_stall_catch(name: str) -> None:
     state = TASKS[name]
 
     assert state["Parameters"]["FunctionName"] == f"${{{name}}}"

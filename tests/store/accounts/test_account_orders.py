@@ -113,7 +113,7 @@ RACES: dict[str, tuple[list[AccountOrder], list[Act]]] = {
 
 @pytest.mark.parametrize("engine", ["server"])
 @pytest.mark.parametrize(("before", "acts"), RACES.values(), ids=RACES)
-def test_orders_at_once_end_as_in_one_of_their_orders(
+def test_concurrent_account_orders_end_as_if_executed_one_by_one(
     saga: Saga, before: list[AccountOrder], acts: list[Act]
 ) -> None:
     assert_one_order(saga, lambda saga: [give(saga, order) for order in before], acts)

@@ -64,7 +64,7 @@ RACES: dict[str, tuple[Start, list[Act]]] = {
 @pytest.mark.parametrize("engine", ["server"])
 @pytest.mark.parametrize("_round", range(4))
 @pytest.mark.parametrize(("start", "acts"), RACES.values(), ids=RACES)
-def test_calls_at_once_end_as_in_one_of_their_orders(
+def test_concurrent_calls_end_as_if_executed_one_by_one(
     saga: Saga, start: Start, acts: list[Act], _round: int
 ) -> None:
     assert_one_order(saga, start, acts)

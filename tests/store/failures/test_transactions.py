@@ -61,12 +61,12 @@ EARLIER: dict[str, tuple[Reason, Any]] = {
     "claim_and_hold": (check_failed(CLAIMED), state_of(CLAIMED)),
     "order": (check_failed(REVERSE), REVERSE),
 }
-"""The reason that an earlier commit gives, and what the call finds of it."""
+"""An earlier commit's cancellation reason, and the answer found in it."""
 
 
 @pytest.mark.parametrize("behind", [*BEHIND, (FENCED, NONE), (check_failed(MALFORMED), NONE)])
 @pytest.mark.parametrize("operation", EARLIER)
-def test_an_earlier_commit_is_the_answer_beside_any_other_failure(
+def test_an_earlier_commit_outranks_every_other_cancellation_reason(
     scripted: Any, request: Any, counted: list[str], operation: str, behind: tuple[Reason, ...]
 ) -> None:
     gate, expected = EARLIER[operation]

@@ -86,7 +86,7 @@ def test_one_of_two_concurrent_sweeps_wins_and_the_other_retries(shop: Ledger, s
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
 def test_a_concurrent_sweep_between_two_reads_counts_once(shop: Ledger, operation: str) -> None:
-    """The row is read before the entries: read after them, it would have more than they say."""
+    """The sweep row must be read before the entries: read later, it could exceed their sum."""
     release(shop, "07", 5, "a")
 
     def quicker() -> None:

@@ -1,4 +1,4 @@
-"""A payout's calls and units on the short way: reserved, sent, accepted, paid, on a statement."""
+"""A payout's calls and units on its shortest path: reserved, sent, accepted, paid, confirmed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from tests.world.saga import Saga
 pytestmark = pytest.mark.parametrize("engine", ["server"])
 
 ONE_MILLION_UNITS = {"write": 0.625, "read": 0.125}
-"""US dollars, on demand."""
+"""US dollars, on demand, by kind of unit."""
 
 
 @dataclass
@@ -47,14 +47,14 @@ class Bank:
 
 @dataclass
 class Way:
-    """A payout's steps, each with its calls, at a time of its own."""
+    """One payout's steps. `cost` runs them a minute apart and returns their calls."""
 
     saga: Saga
     bank: Bank = field(default_factory=Bank)
     at: timedelta = timedelta()
 
     def now(self) -> datetime:
-        """A clock that moves between record and answer, which moves the row's place in the index."""
+        """A clock that advances at each reading, so that the row's index key changes."""
         self.at += timedelta(milliseconds=100)
         return NOW + self.at
 
@@ -100,7 +100,9 @@ def dollars_of_a_million(calls: list[Sent]) -> float:
     return reported(calls) * ONE_MILLION_UNITS["write"] + reads * ONE_MILLION_UNITS["read"]
 
 
-def test_the_short_way_has_these_calls_and_units(way: Way, request: pytest.FixtureRequest) -> None:
+def test_the_shortest_payout_costs_the_listed_calls_and_units(
+    way: Way, request: pytest.FixtureRequest
+) -> None:
     if request.config.getoption("--server") == "dynamodb-local":
         pytest.skip("DynamoDB Local counts the rows of a partition as one")
     steps: dict[str, tuple[Callable[[], None], list[str], float]] = {
@@ -152,7 +154,7 @@ def test_a_look_at_a_case_costs_two_reads(way: Way) -> None:
     assert operations(way.cost(way.look)) == [GET, GET]
 
 
-def test_the_row_of_a_confirmed_payout_fits_into_a_unit(way: Way) -> None:
+def test_a_confirmed_payouts_row_fits_into_one_write_unit(way: Way) -> None:
     way.cost(way.reserve, way.look, way.look, way.statement, way.book)
     row = way.saga.ledger.row(keys.payout(PAYOUT.key))
     assert row

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.parametrize("engine", ["server"])
 
 WAITING = (100, 3_000)
 QUERIES = 13
-"""Of payouts in eight partitions, lines, refused lines twice, and cases twice."""
+"""Queries of a run: eight payout partitions, lines, refused lines twice, cases twice."""
 
 
 def test_a_run_costs_the_same_with_many_waiting_payouts(ledger: Ledger) -> None:

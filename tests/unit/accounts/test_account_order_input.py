@@ -64,7 +64,7 @@ def test_an_existing_account_with_a_dot_segment_name_accepts_orders(kind: OrderK
 
 
 @pytest.mark.parametrize("raw", [None, [], "open", 7])
-def test_an_order_that_is_no_json_object_is_refused(raw: object) -> None:
+def test_an_order_that_is_not_a_json_object_is_refused(raw: object) -> None:
     assert problems(raw) == ["order: must be a JSON object with key, order, account and reason"]
 
 

@@ -125,7 +125,7 @@ def test_an_order_that_the_account_forbids_is_refused(
 
 
 @pytest.mark.parametrize("order", ORDERS_ON_ACCOUNTS, ids=lambda order: order.order)
-def test_the_same_order_replays_and_another_with_its_key_conflicts(order: AccountOrder) -> None:
+def test_a_repeated_order_is_replayed_and_a_changed_one_conflicts(order: AccountOrder) -> None:
     record = account_orders.record(order, LATER)
     earlier = dict(account_orders.record(order, NOW).parameters["Item"])
 

@@ -385,7 +385,7 @@ SPOILT: list[tuple[str, str, str]] = [
         "StmtPgntn/LastPgInd: is 'no'; must be true or false",
     ),
 ]
-"""A text of the good file, what replaces it, and the text of the refusal."""
+"""A text of the good file, its replacement, and the text of the refusal."""
 
 ENTRY = "line 9, Stmt[1]/Ntry[1]"
 WRONG_ELEMENTS: list[tuple[dict[str, Any], str]] = [

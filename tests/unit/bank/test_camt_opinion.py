@@ -1,4 +1,4 @@
-"""A second reader of camt.053, of dataclasses generated from the standard's schema, says the same as ours."""
+"""Our camt.053 reader agrees with an independent one, generated from the standard's schema."""
 
 import io
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def of_entry(entry: Any) -> Iterator[Told]:
 
 
 def names_of(part: Any) -> set[str]:
-    """Return the end-to-end id and the free text. Ours also has its words."""
+    """Return the end-to-end id and the free text. Our reader adds the text's words."""
     texts = part.rmt_inf.ustrd if part.rmt_inf else []
     return {part.refs.end_to_end_id, " ".join(texts)} - {""}
 

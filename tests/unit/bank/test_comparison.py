@@ -1,4 +1,4 @@
-"""What a hostile reader tried: statements as banks really write them, and orders that must not vanish."""
+"""Cases of a hostile review: realistic statements, and orders that must not vanish."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def paid(reference: str, amount: str = "100.00", side: Side = Side.IN, **more: A
 
 
 def daily(*lines: dict[str, Any], days: Sequence[str] = tuple(DAYS), **more: Any) -> list[bytes]:
-    """Return a statement for each day; the lines are of the sixth."""
+    """Return a statement for each day; the sixth has the lines."""
     opening, files = 0, []
     for day in days:
         own = lines if day == DAYS[5] else ()
@@ -65,7 +65,7 @@ def test_an_order_without_a_bank_line_is_reported() -> None:
     assert kinds(compared([order("INV-1")], daily())) == [Kind.ONLY_BOOKS]
 
 
-def test_a_second_account_with_few_statements_hides_no_missing_order() -> None:
+def test_missing_statements_of_a_second_account_are_a_gap() -> None:
     second = written([], account=OTHER, day=DAYS[10], opening="0.00")
 
     verdict = compared([order("INV-1")], [*daily(), second])
@@ -94,7 +94,7 @@ def test_a_currency_without_a_statement_is_reported() -> None:
     assert [(one.kind, one.currency) for one in verdict.findings] == [(Kind.NO_STATEMENT, "USD")]
 
 
-def test_two_lines_with_the_same_bank_reference_stay_two() -> None:
+def test_two_lines_with_the_same_bank_reference_are_not_merged() -> None:
     lines = [paid("INV-1", bank_reference="SAME"), paid("INV-2", bank_reference="SAME")]
     early = written(lines[:1], kind="camt.054", opening=None, day=DAYS[5], page=(1, False))
     late = written(lines[1:], kind="camt.054", opening=None, day=DAYS[5], page=(2, True))
@@ -116,8 +116,8 @@ def test_a_notifications_details_replace_the_statements_sum() -> None:
         assert (verdict.pairs, kinds(verdict), verdict.sums["EUR"].left) == (3, [], 0)
 
 
-def test_a_statement_outweighs_notifications_of_the_same_day() -> None:
-    """Without the bank's own reference, nothing says which line is which."""
+def test_a_line_in_statement_and_notification_counts_once() -> None:
+    """The line has no reference of the bank that would identify it."""
     one = line("100.00", end_to_end="INV-1")
     early = written([one], kind="camt.054", opening=None, day=DAYS[5])
 
@@ -144,7 +144,7 @@ def test_an_order_may_be_matched_by_the_banks_own_reference() -> None:
 
 
 def test_an_early_order_stays_open_if_the_balances_agree() -> None:
-    """Somebody booked it a day after its line: only the balance tells."""
+    """The order was booked a day after its line: only the balance shows that."""
     files = [written([], day=day, opening="100.00", number=None) for day in DAYS]
     early, missing = order("INV-1", DAYS[0]), order("INV-2", DAYS[1])
 
@@ -196,14 +196,14 @@ def test_a_missing_page_is_reported() -> None:
     assert [(one.kind, one.text[:15]) for one in verdict.findings] == [(Kind.GAP, "only page 1, 3 ")]
 
 
-def test_a_statement_issued_twice_is_no_gap() -> None:
+def test_a_statement_issued_twice_is_not_a_gap() -> None:
     files = daily(paid("INV-1"))
     again = written([paid("INV-1")], day=DAYS[5], opening="0.00", number=None, name="again")
 
     assert kinds(compared([order("INV-1")], [*files, again])) == []
 
 
-def test_orders_of_a_missing_statements_day_stay_open() -> None:
+def test_orders_of_a_day_without_a_statement_stay_open() -> None:
     files = daily(paid("INV-1"))
     del files[5]
 

@@ -1,4 +1,4 @@
-"""The example checks, asked as a stage asks them."""
+"""The example checks, called as a stage calls them."""
 
 import json
 import runpy
@@ -54,7 +54,7 @@ def test_the_daily_limit_example_refuses_payments_above_the_limit(limits: Callab
     assert limits("order-6", 100_001, days=2) == Refuse("above_limit")
 
 
-def test_the_same_token_counts_once_and_keeps_its_answer(limits: Callable[..., Any]) -> None:
+def test_a_repeated_token_counts_once_and_gets_the_same_answer(limits: Callable[..., Any]) -> None:
     assert [limits("order-1") for _ in range(3)] == [Approve()] * 3
     assert limits("order-2") == limits("order-2", days=1) == Refuse("above_limit")
     assert limits("order-3", 40_000) == Approve()
@@ -73,7 +73,7 @@ def test_the_delivery_example_waits() -> None:
 
 
 def screened(status: int = 200, **parties: Any) -> Any:
-    """Ask the example about Alice and Mallory; a service answers with this status and these results."""
+    """Ask the screening example about Alice and Mallory, with a canned answer of its service."""
     check = example("opensanctions")
     body = json.dumps({"responses": {party: {"results": found} for party, found in parties.items()}})
     tools: Any = SimpleNamespace(secret=lambda name: "k", http=lambda *_, **__: Reply(status, body.encode()))

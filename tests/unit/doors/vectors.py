@@ -1,4 +1,4 @@
-"""Vectors of the doors; `tests/unit/vectors.py` imports them, after what they use of it."""
+"""Vectors of the doors; `tests/unit/vectors.py` imports them last."""
 
 from types import ModuleType
 

@@ -73,7 +73,7 @@ def test_an_event_is_typed_numbered_and_contains_the_whole_outcome(
         {},
     ],
 )
-def test_an_internal_change_is_no_event(change: Row) -> None:
+def test_an_internal_change_makes_no_event(change: Row) -> None:
     assert event(HELD, HELD | change, CONFIG) is None
 
 

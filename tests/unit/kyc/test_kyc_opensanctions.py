@@ -155,7 +155,7 @@ NO_RESULTS: list[Any] = [None, 0, "x", [], ["match"], {}]
 NO_STATUS: list[Any] = [404, 422, 429, 500, "200", None, "200.0"]
 
 
-def test_a_query_that_has_failed_is_no_answer() -> None:
+def test_an_answer_with_a_failed_query_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^body: a query has failed$"):
         read(recorded("query_failed"))
 
@@ -195,7 +195,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("trail", "value"), MALFORMED, ids=str)
-def test_a_failed_query_or_a_malformed_result_is_no_answer(trail: Trail, value: Any) -> None:
+def test_a_failed_query_or_malformed_result_is_refused(trail: Trail, value: Any) -> None:
     told = r"^body: " if trail[-1] == 0 else r"^body: a query has failed$"
     with pytest.raises(ValueError, match=told):
         read(replaced("near_miss", trail, value))

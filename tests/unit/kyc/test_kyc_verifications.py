@@ -42,7 +42,7 @@ def test_an_answer_is_a_verdict_under_the_providers_name(decision: KycDecision) 
 
 
 @pytest.mark.parametrize("content", [None, [], [{}], "APPROVED", 1, True], ids=repr)
-def test_an_answer_that_is_no_verdict_is_refused(content: Any) -> None:
+def test_an_answer_that_is_not_a_verdict_is_refused(content: Any) -> None:
     with pytest.raises(ValueError, match=r"^body: must be a JSON object$"):
         kyc_verifications.read(content, SETTLEMENT)
     with pytest.raises(ValueError, match=r"^decision: "):

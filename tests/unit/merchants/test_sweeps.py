@@ -135,7 +135,7 @@ def state(**more: Any) -> SettlementState:
     return SettlementState.from_row(row(status=Status.COMPENSATING, **{**PAID, **more}))
 
 
-def test_a_refund_first_sweeps_its_releases_second() -> None:
+def test_a_refund_first_sweeps_the_span_of_its_release() -> None:
     released = slots({Step.HOLD, Step.VERIFY, Step.RELEASE})
     at = released["release_at"]
     partition = keys.entry("merchant.shop", at, SETTLEMENT.key, "release")["pk"]
@@ -155,5 +155,5 @@ def test_a_refund_first_sweeps_its_releases_second() -> None:
         ),
     ],
 )
-def test_a_refund_without_an_unswept_merchants_release_sweeps_nothing(found: SettlementState) -> None:
+def test_a_refund_sweeps_nothing_if_no_merchant_has_the_money(found: SettlementState) -> None:
     assert sweeps.before_refund(found) is None

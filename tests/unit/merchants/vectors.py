@@ -1,4 +1,4 @@
-"""Vectors of merchants; `tests/unit/vectors.py` imports them, after what they use of it."""
+"""Vectors of merchants; `tests/unit/vectors.py` imports them last."""
 
 from types import ModuleType
 

@@ -124,14 +124,14 @@ REFUSED: dict[tuple[str, str], tuple[list[Any], str]] = {
         "must be SETTLED or PROCESSING, or be left out",
     ),
 }
-"""Values of an order's field that are none, and the expected form."""
+"""Invalid values by order and field, with the expected form."""
 
 
 @pytest.mark.parametrize(
     ("order", "field", "value"), [(*name, value) for name in REFUSED for value in REFUSED[name][0]], ids=shown
 )
 def test_an_invalid_order_is_refused_naming_the_field(order: str, field: str, value: object) -> None:
-    """A settlement leaves LIMBO by a resolution, and a compensation is not begun again."""
+    """Only SETTLED and PROCESSING can be expected: a resolution ends LIMBO, a compensation begins once."""
     with pytest.raises(InvalidRequest) as refused:
         PARSERS[order](RAW[order] | {field: value}, CAROL)
 
@@ -143,7 +143,7 @@ def test_an_invalid_order_is_refused_naming_the_field(order: str, field: str, va
     ("order", "fields"),
     [("resolution", "key, case, decision, reason"), ("reversal", "key, expected_status, reason")],
 )
-def test_an_order_is_an_object(order: str, fields: str, raw: object) -> None:
+def test_an_order_must_be_a_json_object(order: str, fields: str, raw: object) -> None:
     with pytest.raises(InvalidRequest, match=f"^order: must be a JSON object with {fields}$"):
         PARSERS[order](raw, CAROL)
 
@@ -188,7 +188,7 @@ def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any
         ({"reason": "another"}, False),
     ],
 )
-def test_a_decision_is_compared_without_its_person(change: dict[str, Any], expected: bool) -> None:
+def test_the_same_decision_by_another_person_is_on_record(change: dict[str, Any], expected: bool) -> None:
     entry = {"decision": "retry", "reason": REASON, "by": CAROL.by} | change
 
     assert resolution().is_on(entry) == resolution(case=7).is_on(entry) == expected

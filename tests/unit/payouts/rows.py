@@ -56,11 +56,11 @@ NOTES: dict[Move, dict[str, Any]] = {
     Move.CONFIRM: {"debit_line": LINE},
     Move.STICK: {"trouble": "the bank has given no final answer"},
 }
-"""What each move notes."""
+"""Attributes that each move writes besides the status."""
 
 
 def on_the_way(*path: Move) -> State:
-    """The row after these moves."""
+    """Return the payout's state after these moves."""
     state = writes.reserved(PAYOUT, PAYABLE, NOW)
     for move in path:
         more = dict(SAID) if move is Move.ACCEPT else NOTES.get(move, {})
@@ -106,7 +106,7 @@ def destination_rows() -> tuple[Row, Row]:
 
 
 def rows_of(state: State) -> tuple[Row, ...]:
-    """A payout's row, with the row of its reference and the signed entry of its reservation."""
+    """Return a payout's row, its reference's row and its reservation's signed entry."""
     named = {**keys.payout_reference(state.payout.reference), "key": state.key}
     *_, entry = writes.reserve(state.payout, PAYABLE, LIMITS, NOW)
     return state.to_row(), named, KEYS.signed(entry.parameters["Item"])

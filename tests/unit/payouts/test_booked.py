@@ -1,4 +1,4 @@
-"""What payouts moved at the bank, as a comparison with its statement gets it."""
+"""Payouts' movements at the bank, as the comparison with a statement reads them."""
 
 import pytest
 

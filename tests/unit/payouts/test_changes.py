@@ -94,12 +94,12 @@ def test_no_event_has_a_bank_account_or_a_person(state: State) -> None:
         ),
     ],
 )
-def test_a_change_that_no_function_makes_is_malformed(old: Row | None, new: Row | None, reason: str) -> None:
+def test_an_impossible_change_of_a_payout_is_malformed(old: Row | None, new: Row | None, reason: str) -> None:
     with pytest.raises(MalformedRow, match=re.escape(reason)):
         event(old, new, CONFIG)
 
 
-def test_every_legal_move_may_be_told() -> None:
+def test_every_legal_move_makes_an_event() -> None:
     for move, rule in moves.RULES.items():
         for status in rule.money:
             before = STATES[status]

@@ -46,7 +46,7 @@ def of(state: State, verdict: Verdict) -> Decision:
 # Both persons
 
 
-def test_another_person_approves_what_one_has_proposed() -> None:
+def test_a_second_person_can_approve_a_proposed_verdict() -> None:
     verdict, kept = decision.approved(CASE, APPROVED)
 
     assert verdict is Verdict.NOT_PAID
@@ -55,7 +55,7 @@ def test_another_person_approves_what_one_has_proposed() -> None:
 
 
 @pytest.mark.parametrize("by", [ADA.by, ADA.by.replace("ada", "Ada"), "arn:aws:sts::1:assumed-role/any/ada"])
-def test_who_proposed_a_verdict_does_not_approve_it(by: str) -> None:
+def test_the_proposer_of_a_verdict_cannot_approve_it(by: str) -> None:
     with pytest.raises(ResolutionRefused, match=r"^by: "):
         decision.approve(CASE, ORDER, PROPOSED, replace(ADA, by=by), NOW)
 
@@ -67,7 +67,7 @@ def test_without_a_proposal_nothing_is_approved() -> None:
 
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("verdict", Verdict)
-def test_each_case_has_its_verdicts(kind: str, verdict: Verdict) -> None:
+def test_each_kind_of_case_allows_only_its_verdicts(kind: str, verdict: Verdict) -> None:
     state = CASES[kind]
     order = of(state, verdict)
 
@@ -84,7 +84,7 @@ def test_each_case_has_its_verdicts(kind: str, verdict: Verdict) -> None:
             decision.approved(state, {**APPROVED, "verdict": verdict.value, "digest": state.digest})
 
 
-def test_what_was_never_sent_was_not_paid() -> None:
+def test_a_payout_never_sent_cannot_be_decided_as_paid() -> None:
     assert decision.verdicts(NEVER_SENT) == (Verdict.NOT_PAID, Verdict.ASK)
 
 
@@ -100,7 +100,7 @@ def test_without_a_case_there_is_nothing_to_decide(status: Status) -> None:
 @pytest.mark.parametrize(
     ("changed", "why"), [({"case": 2}, "case"), ({"case": 0}, "case"), ({"digest": "0" * 64}, "digest")]
 )
-def test_a_decision_about_something_else_is_refused(changed: dict[str, Any], why: str) -> None:
+def test_a_decision_about_another_case_or_digest_is_refused(changed: dict[str, Any], why: str) -> None:
     order = replace(ORDER, **changed)
 
     with pytest.raises(ResolutionRefused, match=f"^{why}: "):
@@ -118,7 +118,7 @@ def test_a_decision_about_something_else_is_refused(changed: dict[str, Any], why
         (Word.NEVER_SEEN, Verdict.PAID),
     ],
 )
-def test_a_decision_against_the_banks_word_says_so(said: Word, verdict: Verdict) -> None:
+def test_a_decision_against_the_banks_answer_must_say_so(said: Word, verdict: Verdict) -> None:
     state = replace(CASE, said=said, said_at="2026-11-20T12:00:00.123Z")
     order = replace(ORDER, verdict=verdict, digest=state.digest)
 
@@ -165,7 +165,7 @@ def test_two_verdicts_are_proposed_and_only_one_approved(store: Store) -> None:
         store.transact([decision.approve(CASE, other, second, BEA, NOW)])
 
 
-def test_another_account_or_a_contradiction_is_another_proposal(store: Store) -> None:
+def test_another_account_or_contradiction_makes_a_separate_proposal(store: Store) -> None:
     case = CASES["suspense"]
     to_alice = of(case, Verdict.GIVE_BACK)
     orders = (to_alice, replace(to_alice, account="bob"), replace(to_alice, contradicts=False))
@@ -186,7 +186,7 @@ def test_another_account_or_a_contradiction_is_another_proposal(store: Store) ->
 
 
 @pytest.mark.parametrize("changed", [{"contradicts": True}, {"account": "bob"}], ids=str)
-def test_only_what_was_proposed_is_approved(changed: dict[str, Any]) -> None:
+def test_an_approval_must_repeat_the_proposed_account_and_contradiction(changed: dict[str, Any]) -> None:
     with pytest.raises(MalformedRow, match="no proposal of this verdict"):
         decision.approve(CASE, replace(ORDER, **changed), PROPOSED, BEA, NOW)
     with pytest.raises(ResolutionRefused, match="nobody has proposed"):
@@ -194,7 +194,7 @@ def test_only_what_was_proposed_is_approved(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["no", "", None, True], ids=repr)
-def test_a_contradiction_on_record_is_yes(wrong: Any) -> None:
+def test_a_recorded_contradiction_other_than_yes_is_malformed(wrong: Any) -> None:
     with pytest.raises(MalformedRow):
         decision.approved(CASE, {**APPROVED, "contradicts": wrong})
 
@@ -207,7 +207,7 @@ def test_a_contradiction_on_record_is_yes(wrong: Any) -> None:
         (Verdict.PAID, {}, False),
     ],
 )
-def test_not_paid_alone_waits_for_a_silent_bank(
+def test_only_the_not_paid_verdict_waits_for_a_silent_bank(
     verdict: Verdict, against: dict[str, str], *, waits: bool
 ) -> None:
     assert decision.must_wait(verdict, against, Unknown("500")) is waits

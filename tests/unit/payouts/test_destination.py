@@ -50,18 +50,18 @@ def test_a_destination_is_added_confirmed_and_payable_after_its_rest(
     assert "another account" in str(found(table).refusal(replace(PAYOUT, account="bob"), NOW + REST))
 
 
-def test_who_added_a_destination_does_not_confirm_it() -> None:
+def test_the_person_who_added_a_destination_cannot_confirm_it() -> None:
     with pytest.raises(DestinationRefused, match=r"^by: "):
         destination.confirm(ADDED, GIVEN, ADA, REST, NOW)
 
 
 @pytest.mark.parametrize("name", ["account", "iban", "holder"])
-def test_a_confirmation_names_all_that_is_on_record(name: str) -> None:
+def test_a_confirmation_must_repeat_account_iban_and_holder(name: str) -> None:
     with pytest.raises(DestinationRefused, match=f"^{name}: "):
         destination.confirm(ADDED, GIVEN | {name: GIVEN[name][:-1]}, BEA, REST, NOW)
 
 
-def test_a_confirmation_has_what_was_confirmed() -> None:
+def test_a_confirmations_row_has_account_iban_and_holder() -> None:
     row = destination.confirm(ADDED, GIVEN, BEA, REST, NOW).parameters["Item"]
 
     assert {name: row[name] for name in destination.SHOWN} == {
@@ -69,7 +69,7 @@ def test_a_confirmation_has_what_was_confirmed() -> None:
     }
 
 
-def test_another_iban_is_another_destination(store: Store) -> None:
+def test_a_destination_added_with_another_iban_is_a_conflict(store: Store) -> None:
     write = destination.add(GIVEN, ADA, NOW)
     store.transact([write])
 
@@ -79,7 +79,7 @@ def test_another_iban_is_another_destination(store: Store) -> None:
         store.transact([destination.add(GIVEN | {"iban": "GB29NWBK60161331926819"}, ADA, NOW)])
 
 
-def test_a_confirmation_is_not_repeated_and_the_rest_stays(table: MemoryDynamoDb, store: Store) -> None:
+def test_a_repeated_confirmation_keeps_the_first_payable_date(table: MemoryDynamoDb, store: Store) -> None:
     store.transact([destination.add(GIVEN, ADA, NOW)])
     added = found(table)
     store.transact([destination.confirm(added, GIVEN, BEA, REST, NOW)])
@@ -219,7 +219,7 @@ def test_a_confirmation_without_a_value_is_malformed(name: str) -> None:
     ],
     ids=str,
 )
-def test_a_confirmation_is_anothers_and_of_this_account(changed: dict[str, str], why: str) -> None:
+def test_a_self_confirmation_or_another_bank_account_is_malformed(changed: dict[str, str], why: str) -> None:
     with pytest.raises(MalformedRow, match=why):
         Destination.from_rows(ROW, SECOND | changed)
 
@@ -248,7 +248,7 @@ def test_a_changed_confirmation_has_no_valid_signature(name: str) -> None:
 
 
 @pytest.mark.parametrize("one", [ROW, SECOND], ids=["added", "confirmed"])
-def test_a_signature_is_of_one_destination_alone(one: dict[str, Any]) -> None:
+def test_a_signature_is_valid_for_one_destination_only(one: dict[str, Any]) -> None:
     assert not KEYS.is_proven({**one, **keys.destination("another")})
     assert not KEYS.is_proven({**one, **keys.destination_confirmed("another")})
     assert not KEYS.is_proven({key: value for key, value in one.items() if key != "signature"})

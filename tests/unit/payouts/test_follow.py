@@ -117,7 +117,7 @@ def table() -> MemoryDynamoDb:
 
 @pytest.fixture
 def having(table: MemoryDynamoDb) -> Having:
-    """Return a follower whose table has these payouts."""
+    """Build a follower whose table has the given payouts."""
 
     def follower(*states: State, bank: Bank | None = None, later: timedelta = timedelta()) -> Follower:
         for state in states:
@@ -134,7 +134,7 @@ def line(*references: str, **changed: Any) -> Recorded:
     return Recorded(one, 0, frozenset(references))
 
 
-def test_an_unknown_payout_is_named_and_nothing_else(having: Having, table: MemoryDynamoDb) -> None:
+def test_an_unknown_payout_is_refused_and_changes_nothing(having: Having, table: MemoryDynamoDb) -> None:
     follower, before = having(), dict(table.items)
 
     with pytest.raises(PayoutNotFound):
@@ -221,7 +221,7 @@ def test_the_answer_to_a_send_stays_on_the_row(
     [(NeverSeen(), Word.NEVER_SEEN, None), (Unknown("503"), None, "503")],
     ids=["never seen", "silent"],
 )
-def test_what_the_bank_says_stays_on_the_row(
+def test_the_answer_to_a_poll_stays_on_the_row(
     having: Having, found: Any, said: Word | None, detail: str | None
 ) -> None:
     follower = having(STATES[Status.UNKNOWN], bank=Bank(found=found), later=timedelta(minutes=1))
@@ -234,7 +234,7 @@ def test_what_the_bank_says_stays_on_the_row(
     assert (stuck.said, stuck.detail) == (said, detail)
 
 
-def test_other_bytes_are_never_sent_again(having: Having) -> None:
+def test_a_second_send_with_different_bytes_is_not_made(having: Having) -> None:
     bank = Bank(body=b"another order")
 
     held = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1)).look(PAYOUT.key)
@@ -244,7 +244,7 @@ def test_other_bytes_are_never_sent_again(having: Having) -> None:
 
 
 def bar(table: MemoryDynamoDb, what: str) -> None:
-    """Make the payout one that must not be sent."""
+    """Forbid the payout's send, for the given reason."""
     store = Store(table, "payouts", pause=lambda tries: None)
     row, place = table.items["PAYOUT#" + PAYOUT.key, "PAYOUT"], ("DESTINATION#landlord", "DESTINATION")
     (entry,) = (key for key in table.items if key[0] == "ENTRIES#alice")
@@ -289,7 +289,7 @@ def test_a_barred_first_send_opens_a_case(having: Having, table: MemoryDynamoDb,
 
 
 @pytest.mark.parametrize("what", BARRED)
-def test_a_barred_second_send_asks_on(having: Having, table: MemoryDynamoDb, what: str) -> None:
+def test_a_barred_second_send_keeps_asking_the_bank(having: Having, table: MemoryDynamoDb, what: str) -> None:
     """Its first send may still arrive."""
     bank = Bank()
     follower = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1))
@@ -318,7 +318,7 @@ def test_a_freeze_between_reads_and_record_stops_the_send(having: Having, table:
     assert bank.sent == 0
 
 
-def test_persons_give_a_frozen_payout_back(having: Having, table: MemoryDynamoDb) -> None:
+def test_the_not_paid_verdict_returns_a_frozen_payouts_money(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(STATES[Status.RESERVED])
     bar(table, "frozen")
     approve(table, follower.look(PAYOUT.key), Verdict.NOT_PAID)
@@ -327,7 +327,7 @@ def test_persons_give_a_frozen_payout_back(having: Having, table: MemoryDynamoDb
     assert available(table) == PAYOUT.amount
 
 
-def test_after_ask_a_frozen_payout_comes_to_persons_again(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_frozen_payout_opens_a_new_case_after_ask(having: Having, table: MemoryDynamoDb) -> None:
     bank = Bank()
     follower = having(STATES[Status.RESERVED], bank=bank)
     bar(table, "frozen")
@@ -339,8 +339,8 @@ def test_after_ask_a_frozen_payout_comes_to_persons_again(having: Having, table:
     assert (again.status, again.trouble, again.cases, bank.sent) == (Status.LIMBO, follow.FROZEN, 2, 0)
 
 
-def test_a_word_is_not_taken_back_by_silence(having: Having) -> None:
-    """A person who says "not paid" has to contradict the bank's own word."""
+def test_a_silent_bank_does_not_revoke_its_earlier_answer(having: Having) -> None:
+    """A "not paid" verdict has to contradict the bank's earlier answer."""
     for found in (Unknown("500"), NeverSeen()):
         follower = having(STATES[Status.ACCEPTED], bank=Bank(found=found), later=timedelta(days=3))
 
@@ -354,7 +354,7 @@ def test_a_word_is_not_taken_back_by_silence(having: Having) -> None:
             decision.propose(stuck, order, ADA, NOW)
 
 
-def test_a_late_sender_leaves_its_record_alone(having: Having) -> None:
+def test_a_caller_late_after_its_record_does_not_send(having: Having) -> None:
     times = iter([NOW, NOW, NOW, NOW + timedelta(seconds=6)])
     bank = Bank()
     follower = having(STATES[Status.RESERVED], bank=bank)
@@ -410,7 +410,7 @@ def test_a_caller_that_dies_after_the_record_is_replaced(having: Having) -> None
     assert bank.sent == 0
 
 
-def test_what_the_bank_has_never_seen_is_sent(having: Having) -> None:
+def test_a_payout_that_the_bank_has_never_seen_is_sent(having: Having) -> None:
     bank = Bank(found=NeverSeen())
 
     sent = having(RESTORED, bank=bank, later=LATE).look(PAYOUT.key)
@@ -426,7 +426,7 @@ def test_a_silent_bank_defers_a_first_send(having: Having) -> None:
     assert (held.status, held.detail, held.attempts, bank.sent) == (Status.RESERVED, "500", 0, 0)
 
 
-def test_a_fresh_payout_is_sent_without_a_question(having: Having) -> None:
+def test_a_fresh_payout_is_sent_without_asking_the_bank(having: Having) -> None:
     bank = Bank(found=SILENT)
 
     sent = having(RESTORED, bank=bank, later=timedelta(minutes=5)).look(PAYOUT.key)
@@ -461,7 +461,7 @@ def test_a_line_of_a_payout_that_never_left_is_refused(having: Having, status: S
 def test_a_line_of_another_bank_account_moves_nothing(
     having: Having, table: MemoryDynamoDb, status: Status, side: Side
 ) -> None:
-    """Such as a customer's own statement, which names the payout too."""
+    """A customer's own statement names the payout, too."""
     follower = having(STATES[status])
     before = dict(table.items)
 
@@ -471,7 +471,7 @@ def test_a_line_of_another_bank_account_moves_nothing(
     assert table.items == before
 
 
-def test_a_claimed_line_is_finished_without_its_account(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_begun_booking_is_finished_despite_a_removed_account(having: Having, table: MemoryDynamoDb) -> None:
     """A caller has died between the line's two moves, and the settings have changed since."""
     state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
     follower = having(state)
@@ -491,7 +491,7 @@ def test_a_line_that_names_two_payouts_is_refused(having: Having) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"amount": 1}, {"currency": "USD"}], ids=str)
-def test_another_amount_is_refused(having: Having, changed: dict[str, Any]) -> None:
+def test_a_line_with_another_amount_or_currency_is_refused(having: Having, changed: dict[str, Any]) -> None:
     with pytest.raises(LineRefused, match="amount"):
         having(STATES[Status.PAID]).book(line(PAYOUT.reference, **changed))
 
@@ -555,7 +555,7 @@ def test_a_look_carries_out_what_two_persons_decided(
 
 
 @pytest.mark.parametrize("kind", ["paid", "returned"])
-def test_ask_waits_ten_more_days_for_a_line(having: Having, table: MemoryDynamoDb, kind: str) -> None:
+def test_the_ask_verdict_waits_ten_days_for_a_line(having: Having, table: MemoryDynamoDb, kind: str) -> None:
     follower = having(CASES[kind])
     approve(table, CASES[kind], Verdict.ASK)
     follower.look(PAYOUT.key)
@@ -581,7 +581,7 @@ def test_a_line_still_moves_a_closed_payout(having: Having, table: MemoryDynamoD
     assert (returned.status, available(table)) == (Status.RETURNED, PAYOUT.amount)
 
 
-def test_a_frozen_account_gets_its_money_back_later(having: Having, table: MemoryDynamoDb) -> None:
+def test_money_in_suspense_waits_until_its_account_is_unfrozen(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(CASES["suspense"])
     account = {**keys.account("alice"), "available": 0, "currency": "EUR"}
     put(table, {**account, "frozen_at": "2026-11-20T12:00:00.123Z"})
@@ -597,7 +597,7 @@ def test_a_frozen_account_gets_its_money_back_later(having: Having, table: Memor
 
 
 @pytest.mark.parametrize("gone", [{"currency": "EUR", "closed_at": "2026"}, {"currency": "USD"}], ids=str)
-def test_money_that_an_account_never_takes_is_decided_again(
+def test_money_that_its_account_cannot_take_opens_another_case(
     having: Having, table: MemoryDynamoDb, gone: dict[str, str]
 ) -> None:
     follower = having(CASES["suspense"])
@@ -635,7 +635,7 @@ def test_a_decided_return_to_a_frozen_account_waits_in_suspense(
         ("paid", Verdict.NOT_PAID, Found(Word.PAID)),
     ],
 )
-def test_another_word_of_the_bank_opens_a_new_case(
+def test_a_new_answer_of_the_bank_opens_another_case(
     having: Having, table: MemoryDynamoDb, kind: str, verdict: Verdict, found: Any
 ) -> None:
     case = replace(CASES[kind], said=None, said_at=None)
@@ -656,7 +656,7 @@ NEVER_SENT = moves.after(STATES[Status.RESERVED], moves.Move.STICK, NOW, trouble
 
 
 @pytest.mark.parametrize("case", [CASES["limbo"], NEVER_SENT, UNHEARD], ids=lambda case: case.status)
-def test_not_paid_waits_for_a_silent_bank(having: Having, table: MemoryDynamoDb, case: State) -> None:
+def test_a_not_paid_verdict_waits_for_the_bank(having: Having, table: MemoryDynamoDb, case: State) -> None:
     bank = Bank(found=SILENT)
     follower = having(case, bank=bank)
     approve(table, case, Verdict.NOT_PAID, contradicts=False)
@@ -681,7 +681,7 @@ def test_two_persons_may_contradict_a_silent_bank(having: Having, table: MemoryD
 
 
 def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: MemoryDynamoDb) -> None:
-    """Else an approval that does not contradict would bar every other for ever."""
+    """Otherwise, an approval that waits for the bank would block all others."""
     case = CASES["limbo"]
     follower = having(case, bank=Bank(found=SILENT), later=timedelta(days=1))
     approve(table, case, Verdict.NOT_PAID, contradicts=False)
@@ -696,7 +696,7 @@ def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: Memor
     assert available(table) == PAYOUT.amount
 
 
-def test_a_forgotten_send_is_not_given_back(having: Having, table: MemoryDynamoDb) -> None:
+def test_money_sent_before_a_restore_is_not_given_back(having: Having, table: MemoryDynamoDb) -> None:
     bank = Bank(found=Found(Word.PAID))
     follower = having(NEVER_SENT, bank=bank, later=LATE)
     approve(table, NEVER_SENT, Verdict.NOT_PAID)
@@ -711,7 +711,7 @@ def test_a_forgotten_send_is_not_given_back(having: Having, table: MemoryDynamoD
 
 
 @pytest.mark.parametrize("found", [SILENT, NeverSeen(), Found(Word.ACCEPTED)], ids=str)
-def test_the_word_that_persons_were_shown_carries_out(
+def test_a_decision_is_executed_if_the_bank_says_nothing_new(
     having: Having, table: MemoryDynamoDb, found: Any
 ) -> None:
     case = replace(CASES["limbo"], said=Word.ACCEPTED, said_at="2026-11-20T12:00:00.123Z")
@@ -721,7 +721,7 @@ def test_the_word_that_persons_were_shown_carries_out(
     assert follower.look(PAYOUT.key).status is Status.REFUSED
 
 
-def test_a_line_since_the_approval_makes_it_void(having: Having, table: MemoryDynamoDb) -> None:
+def test_an_approval_is_ignored_once_the_row_has_changed(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(CASES["suspense"])
     approve(table, CASES["suspense"], Verdict.GIVE_BACK)
     other = replace(CASES["suspense"], detail="ac04")
@@ -754,7 +754,7 @@ def test_the_bank_refuses_only_for_a_declared_reason(having: Having) -> None:
 
 
 def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> None:
-    """The payee's account may be on a statement too, with our reference."""
+    """The payee's own statement can show an incoming line with our reference."""
     with pytest.raises(LineRefused, match="is no return"):
         having(STATES[Status.PAID]).book(line(PAYOUT.reference, side=Side.IN, returns=""))
 
@@ -763,7 +763,7 @@ def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> No
 def test_a_debit_that_is_itself_a_return_is_refused(
     having: Having, table: MemoryDynamoDb, status: Status
 ) -> None:
-    """A bank that takes a return back: persons have to look."""
+    """The bank reverses its return: persons have to check the line."""
     state = replace(STATES[status], debit_line=None) if status is not Status.CONFIRMED else STATES[status]
     follower, one = having(state), line(PAYOUT.reference, returns="AC04", identity="8f" * 32)
     read(table, one)
@@ -782,7 +782,7 @@ def test_a_line_names_a_payout_in_any_case_of_letters(having: Having, changed: C
     assert booked.status is Status.CONFIRMED
 
 
-def test_a_letter_that_only_becomes_ascii_names_no_payout(having: Having) -> None:
+def test_a_non_ascii_letter_in_a_reference_names_no_payout(having: Having) -> None:
     name = next(one for one in (PAYOUT.reference, OTHER.reference) if {*"IS"} & {*one})
     strange = name.replace("I", "\u0131").replace("S", "\u017f")
     assert strange.upper() == name
@@ -791,7 +791,7 @@ def test_a_letter_that_only_becomes_ascii_names_no_payout(having: Having) -> Non
 
 
 def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
-    """No hint opens the case before its time."""
+    """A hint does not open the case early."""
     follower = having(STATES[Status.PAID], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1))
     follower.look(PAYOUT.key)
     follower.book(line(PAYOUT.reference))
@@ -806,7 +806,7 @@ def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
     assert (ended.status, ended.trouble, ended.listed_at) == (Status.RETURNED, None, None)
 
 
-def test_what_the_bank_returns_was_paid_first(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_returned_payout_is_first_recorded_as_paid(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(
         STATES[Status.UNKNOWN], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1)
     )
@@ -944,7 +944,7 @@ def test_an_unchanged_refusal_is_not_written_again(
     ],
     ids=str,
 )
-def test_another_refusal_or_place_in_the_list_is_written(
+def test_a_changed_refusal_or_list_position_is_written_again(
     having: Having, table: MemoryDynamoDb, changed: dict[str, Any]
 ) -> None:
     follower, one = having(STATES[Status.CONFIRMED]), line(PAYOUT.reference, amount=1)
@@ -958,7 +958,7 @@ def test_another_refusal_or_place_in_the_list_is_written(
     assert listed(table, one) == right
 
 
-def test_a_line_of_no_payout_is_listed_as_refused(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_line_of_an_unknown_payout_is_listed_as_refused(having: Having, table: MemoryDynamoDb) -> None:
     follower, one = having(STATES[Status.PAID]), line("A" * 32)
     read(table, one)
 
@@ -986,10 +986,10 @@ def test_a_refused_line_that_an_order_books_leaves_the_list(
 
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("status", sorted(STATES.keys() - {Status.RESERVED, Status.REFUSED}))
-def test_a_line_that_an_order_has_moves_no_payout(
+def test_a_line_matched_to_an_order_moves_no_payout(
     having: Having, table: MemoryDynamoDb, status: Status, side: Side
 ) -> None:
-    """Its money has left the books with that order."""
+    """The order has already booked the line's money."""
     state = replace(STATES[status], debit_line=None) if status is not Status.CONFIRMED else STATES[status]
     follower, one = having(state), line(PAYOUT.reference, side=side)
     read(table, one)
@@ -1003,7 +1003,7 @@ def test_a_line_that_an_order_has_moves_no_payout(
         follower.book(one)
 
 
-def test_a_line_that_another_payout_has_is_refused(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_line_matched_to_another_payout_is_refused(having: Having, table: MemoryDynamoDb) -> None:
     follower, one = having(STATES[Status.PAID]), line(PAYOUT.reference)
     read(table, one)
     match = MATCH._replace(line=one.line.identity, order="PAYOUT#payout-2026-000102")
@@ -1023,7 +1023,7 @@ def test_a_malformed_line_is_not_booked(having: Having, table: MemoryDynamoDb) -
     assert listed(table, one)["gsi1pk"] == "PAYOUT_LINES"
 
 
-def test_a_forged_reference_leads_to_no_payout(having: Having, table: MemoryDynamoDb) -> None:
+def test_a_forged_reference_row_is_malformed(having: Having, table: MemoryDynamoDb) -> None:
     follower = having(STATES[Status.PAID])
     for key in ("payout-2026-000102", 7):
         put(table, {**keys.payout_reference(PAYOUT.reference), "key": key})

@@ -63,7 +63,7 @@ class Bank:
 
 @dataclass
 class Town:
-    """Environments with one row, one clock and one bank."""
+    """Environments that share one circuit row, one clock and one bank."""
 
     bank: Bank = field(default_factory=Bank)
     table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
@@ -77,7 +77,7 @@ class Town:
         return Guarded(self.bank, circuit)
 
     def opened(self) -> tuple[Guarded, list[State]]:
-        """Return the guard, and the payouts whose sends got no answer."""
+        """Open the circuit; return the guard and the payouts without an answer."""
         guarded, failed = self.guarded(), [payout(f"failed-{number}") for number in range(LIMITS.failures)]
         self.bank.answer = SILENT
         for state in failed:
@@ -148,7 +148,7 @@ def test_unknown_answers_of_sends_and_finds_open_the_circuit(town: Town) -> None
     assert is_refused(town.guarded(), payout("four"))
 
 
-def test_a_payout_without_an_answer_counts_once(town: Town) -> None:
+def test_an_unanswered_payout_counts_as_one_failure(town: Town) -> None:
     town.bank.answer = town.bank.found = SILENT
     guarded = town.guarded()
 
@@ -180,8 +180,8 @@ def test_a_refusal_by_the_circuit_counts_as_no_failure(town: Town) -> None:
     assert town.row == before
 
 
-def test_a_send_without_a_lease_is_not_made(town: Town) -> None:
-    """Its record may be another caller's, or of before the circuit opened."""
+def test_a_send_without_a_lease_does_not_reach_the_bank(town: Town) -> None:
+    """The send's record may be another caller's, or older than the open circuit."""
     guarded, state, other = town.guarded(), payout("one"), payout("two")
 
     assert guarded.submit(state, b"one") == Unknown(NOT_ADMITTED)
@@ -193,7 +193,7 @@ def test_a_send_without_a_lease_is_not_made(town: Town) -> None:
     assert town.bank.calls == ["submit one"]
 
 
-def test_a_refused_request_leaves_no_earlier_lease(town: Town) -> None:
+def test_a_refused_request_ends_its_payouts_earlier_lease(town: Town) -> None:
     guarded, state = town.guarded(), payout("one")
     body = guarded.request(state)
     town.bank.unsendable = True
@@ -242,7 +242,7 @@ def test_an_unanswered_probe_keeps_the_circuit_open(town: Town) -> None:
 
 
 @pytest.mark.parametrize("found", [PAID, NeverSeen()], ids=["paid", "never seen"])
-def test_payouts_that_failed_close_the_circuit_without_others(town: Town, found: Any) -> None:
+def test_an_answer_about_a_failed_payout_closes_the_circuit(town: Town, found: Any) -> None:
     """This may be the bank's only payout, and people decide after three days."""
     guarded, failed = town.opened()
     town.bank.found = SILENT
@@ -259,7 +259,7 @@ def test_payouts_that_failed_close_the_circuit_without_others(town: Town, found:
     assert guarded.find(failed[1]) == found
 
 
-def test_a_second_send_may_be_the_probe(town: Town) -> None:
+def test_a_second_send_can_be_the_probe(town: Town) -> None:
     guarded, failed = town.opened()
     town.bank.answer = TAKEN
     town.wait()
@@ -268,8 +268,8 @@ def test_a_second_send_may_be_the_probe(town: Town) -> None:
     assert town.state == "CLOSED"
 
 
-def test_after_a_found_payout_one_failure_reopens_the_circuit(town: Town) -> None:
-    """A bank that tells may not take."""
+def test_after_an_answered_poll_one_failed_send_reopens_the_circuit(town: Town) -> None:
+    """A bank can answer polls and still not take payouts."""
     guarded, failed = town.opened()
     town.wait()
     assert guarded.find(failed[0]) == PAID
@@ -292,7 +292,7 @@ def test_a_probe_that_is_not_sent_is_replaced(town: Town) -> None:
     assert town.state == "CLOSED"
 
 
-def test_an_overtaken_probe_is_still_a_send_and_disturbs_nothing(town: Town) -> None:
+def test_an_overtaken_probe_is_sent_and_leaves_the_circuit_unchanged(town: Town) -> None:
     slow, failed = town.opened()
     town.wait()
     body = slow.request(payout("slow"))
@@ -305,7 +305,7 @@ def test_an_overtaken_probe_is_still_a_send_and_disturbs_nothing(town: Town) -> 
     assert (town.bank.calls[-1], town.row) == ("submit slow", closed)
 
 
-def test_a_bank_that_breaks_its_promise_counts_nothing(town: Town) -> None:
+def test_an_exception_of_the_bank_is_raised_and_not_counted(town: Town) -> None:
     guarded, bug = town.guarded(), ZeroDivisionError()
     town.bank.answer = town.bank.found = bug
 
@@ -344,7 +344,7 @@ def test_other_environments_learn_of_an_open_circuit(town: Town) -> None:
     assert is_refused(behind, payout("new"))
 
 
-def test_a_clock_ahead_has_the_banks_metric(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_ahead_is_counted_in_the_banks_metric(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
     monkeypatch.setattr(shared_circuit, "count", counted.append)
     town.wait(3_600)

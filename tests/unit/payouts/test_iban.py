@@ -1,4 +1,4 @@
-"""Our check of an IBAN beside schwifty's, which also knows each country's form."""
+"""Our IBAN check, compared with schwifty's, which also knows each country's form."""
 
 import random
 
@@ -11,7 +11,7 @@ COUNTRIES = ("AT", "BE", "CH", "DE", "ES", "FR", "GB", "IT", "MT", "NL", "NO", "
 
 
 @pytest.mark.parametrize("country", COUNTRIES)
-def test_each_iban_of_schwifty_is_one(country: str) -> None:
+def test_each_iban_that_schwifty_generates_is_accepted(country: str) -> None:
     chance = random.Random(country)
     for _ in range(20):
         iban = IBAN.random(country, random=chance).compact

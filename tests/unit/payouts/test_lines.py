@@ -46,7 +46,7 @@ def test_a_line_that_may_name_a_payout_is_listed(reference: str) -> None:
         *(f" {PAYOUT.reference}", "\u017f" * 32, "\u0661" * 32),
     ],
 )
-def test_another_line_is_not_listed(reference: str) -> None:
+def test_a_line_that_cannot_name_a_payout_is_not_listed(reference: str) -> None:
     assert lines.listed(recorded(reference)) is None
 
 
@@ -80,7 +80,7 @@ def test_a_refused_line_is_listed_apart_with_its_reason(table: MemoryDynamoDb, s
     assert from_wire(table.items[PLACE]).keys() == {"pk", "sk", "booked"}
 
 
-def test_what_was_never_listed_is_not_put(table: MemoryDynamoDb, store: Store) -> None:
+def test_an_unlisted_line_gets_no_row_when_booked_or_refused(table: MemoryDynamoDb, store: Store) -> None:
     for write in (lines.booked(LINE.identity), lines.refused(LINE.identity, LINE.booked, WHY)):
         with pytest.raises(AlreadyApplied):
             store.transact([write])

@@ -32,11 +32,11 @@ def told(move: Move, states: list[Status]) -> str:
 
 
 @pytest.mark.parametrize("move", LEGAL)
-def test_a_move_has_these_states_and_this_money(move: Move) -> None:
+def test_each_move_has_the_listed_states_and_transfer(move: Move) -> None:
     assert told(move, [*RULES[move].money]) == LEGAL[move]
 
 
-def test_a_return_gives_back_what_has_left() -> None:
+def test_a_return_moves_the_money_back_to_the_account() -> None:
     assert {status: told(Move.RETURN, [status]) for status in RULES[Move.RETURN].money} == {
         Status.PAID: "PAID -> RETURNED: external:EUR -> alice",
         Status.CONFIRMED: "CONFIRMED -> RETURNED: external:EUR -> alice",
@@ -56,7 +56,7 @@ def test_every_move_is_examined() -> None:
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("move", Move)
-def test_a_legal_move_leaves_a_sound_row(move: Move, status: Status) -> None:
+def test_a_move_leaves_a_readable_row_or_is_fenced(move: Move, status: Status) -> None:
     state = STATES[status]
     if status in RULES[move].money:
         moved = after(state, move, NOW, **NOTES.get(move, {}))
@@ -76,12 +76,12 @@ def test_a_return_to_a_closed_account_goes_into_suspense() -> None:
     assert (moved.debit, moved.credit, moved.amount) == ("external:EUR", "suspense:EUR", PAYOUT.amount)
 
 
-def test_no_word_of_the_bank_moves_a_payout_at_rest() -> None:
+def test_no_answer_of_the_bank_moves_a_payout_at_rest() -> None:
     assert {status for status, _ in HEARD} == {Status.UNKNOWN, Status.ACCEPTED, Status.PAID}
     assert all(word not in (Word.NEVER_SEEN, Word.UNKNOWN) for _, word in HEARD)
 
 
-def test_each_word_leads_to_a_legal_move() -> None:
+def test_each_answer_of_the_bank_leads_to_a_legal_move() -> None:
     assert all(status in RULES[move].money for (status, _), move in HEARD.items())
 
 
@@ -95,20 +95,20 @@ def test_a_payout_is_listed_until_it_is_at_rest(status: Status) -> None:
     assert listed == ("" if status in at_rest else "PAYOUT_CASES" if status is Status.LIMBO else "PAYOUTS")
 
 
-def test_a_case_stays_listed_since_its_beginning() -> None:
+def test_a_case_stays_listed_under_its_start_time() -> None:
     case = STATES[Status.LIMBO]
 
     assert moves.noted(case, NOW.replace(year=2027), detail="500").listed_at == case.listed_at
 
 
-def test_a_returned_payout_waits_for_its_returns_line() -> None:
+def test_a_returned_payout_stays_listed_until_its_return_line_arrives() -> None:
     returned = moves.noted(STATES[Status.RETURNED], NOW, debit_line=LINE)
 
     assert returned.listed_at is not None
     assert moves.noted(returned, NOW, return_line="7e" * 32).listed_at is None
 
 
-def test_a_line_or_a_case_fences_as_a_move_does() -> None:
+def test_opening_and_ending_a_case_each_raise_the_sequence() -> None:
     paid = STATES[Status.PAID]
 
     opened = moves.counted(paid, NOW, trouble="late")
@@ -126,7 +126,7 @@ def test_many_hints_cause_one_look_in_five_seconds() -> None:
     assert hinted.listed_at == timestamp(NOW + timedelta(seconds=5))
 
 
-def test_a_hint_never_puts_a_look_off() -> None:
+def test_a_hint_never_postpones_a_look() -> None:
     state = STATES[Status.UNKNOWN]
 
     assert moves.brought_forward(state, NOW.replace(year=2027)) == state

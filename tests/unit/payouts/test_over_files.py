@@ -1,4 +1,4 @@
-"""Files to a bank, and its answers."""
+"""Payouts as files in a bucket, and the bank's answer files."""
 
 import re
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def of(status: str, *reasons: str) -> bytes:
 
 
 class Failing:
-    """An S3 that fails."""
+    """An S3 client whose calls raise the given error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -69,7 +69,7 @@ def test_a_file_is_valid_by_the_standards_schema(bank: OverFiles) -> None:
     try_valid_xml(bank.request(RESERVED), SCHEMA)
 
 
-def test_a_file_tells_what_another_writer_tells(bank: OverFiles) -> None:
+def test_a_file_has_the_same_content_as_an_independent_writers(bank: OverFiles) -> None:
     payout = RESERVED.payout
     other = sepaxml.SepaTransfer(
         {"name": DEBTOR.name, "IBAN": DEBTOR.iban, "batch": False, "currency": "EUR"}, schema=SCHEMA
@@ -120,7 +120,7 @@ def test_a_payout_has_one_file_with_one_content(bank: OverFiles, s3: Any) -> Non
     assert s3.get_object(Bucket="files", Key=file["Key"])["Body"].read() == body
 
 
-def test_a_lost_answer_is_settled_by_the_file_itself(bank: OverFiles) -> None:
+def test_a_payout_counts_as_accepted_once_its_file_is_stored(bank: OverFiles) -> None:
     assert bank.find(RESERVED) == NeverSeen()
     bank.submit(RESERVED, bank.request(RESERVED))
 
@@ -136,21 +136,21 @@ def test_a_lost_answer_is_settled_by_the_file_itself(bank: OverFiles) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_bucket_that_fails_tells_nothing(error: Exception) -> None:
+def test_a_failing_bucket_makes_the_answer_unknown(error: Exception) -> None:
     bank = OverFiles(Failing(error), "files", "a-bank", DEBTOR)
 
     assert isinstance(bank.submit(RESERVED, b""), Unknown)
     assert isinstance(bank.find(RESERVED), Unknown)
 
 
-def test_another_currency_is_not_sent(bank: OverFiles) -> None:
+def test_only_a_payout_in_euros_is_sent(bank: OverFiles) -> None:
     dollars = Payout(**{**RESERVED.payout.content, "currency": "USD"}, key=PAYOUT.key)
 
     with pytest.raises(NotSendable, match="takes no USD"):
         bank.request(replace(RESERVED, payout=dollars))
 
 
-def test_no_window_is_declared(bank: OverFiles) -> None:
+def test_a_bank_over_files_declares_no_window_for_second_sends(bank: OverFiles) -> None:
     assert bank.declared.window_seconds == 0
 
 
@@ -162,7 +162,7 @@ def test_a_wrong_debtor_is_named(changed: dict[str, str], told: str) -> None:
         Debtor(**{"name": "A", "iban": DEBTOR.iban} | changed)
 
 
-def test_answers_are_read_until_the_last_one(filed: OverFiles, s3: Any) -> None:
+def test_each_new_answer_file_of_the_payout_counts(filed: OverFiles, s3: Any) -> None:
     answer(s3, "", b"")  # a folder of the console
     answer(s3, "a note.txt", b"paid")
     answer(s3, "other.xml", of("RJCT", "AC04"), reference=f"{PAYOUT.reference}2")
@@ -178,7 +178,7 @@ def test_answers_are_read_until_the_last_one(filed: OverFiles, s3: Any) -> None:
     assert isinstance(filed.find(RESERVED), Unknown)
 
 
-def test_only_declared_reasons_are_declared_refusals(filed: OverFiles, s3: Any) -> None:
+def test_a_rejection_as_duplicate_is_not_a_declared_refusal(filed: OverFiles, s3: Any) -> None:
     for code, is_declared in (("AC04", True), ("AM05", False)):
         answer(s3, "1.xml", of("RJCT", code))
 
@@ -186,7 +186,7 @@ def test_only_declared_reasons_are_declared_refusals(filed: OverFiles, s3: Any) 
         assert (code.lower() in filed.declared.refusals) is is_declared
 
 
-def test_answers_without_the_file_count_for_nothing(bank: OverFiles, s3: Any) -> None:
+def test_answers_are_ignored_if_the_payouts_file_is_missing(bank: OverFiles, s3: Any) -> None:
     answer(s3, "1.xml", of("RJCT", "AC04"))
 
     assert bank.find(RESERVED) == NeverSeen()
@@ -264,7 +264,7 @@ def test_an_answer_that_breaks_off_is_unknown(
     assert body.is_closed
 
 
-def test_a_slow_bucket_is_unknown(filed: OverFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_buckets_answer_is_unknown(filed: OverFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_files, "CALLED_WITHIN_SECONDS", 0)
 
     assert filed.find(RESERVED) == Unknown("the bank's answers: the exchange took longer than 0 s")

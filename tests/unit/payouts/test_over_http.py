@@ -40,7 +40,7 @@ def bank(url: str, seconds: int = 7) -> OverHttp:
 
 
 class Served(BaseHTTPRequestHandler):
-    """Gives one answer to all; a status of 0 hangs up without one."""
+    """Gives each request the same answer; status 0 closes the connection instead."""
 
     status, body = 200, b""
     asked: list[tuple[str, Any, bytes]]
@@ -90,7 +90,7 @@ def found(status: int, content: object) -> Found | NeverSeen | Unknown:
 @pytest.mark.parametrize(
     ("status", "word"), [(200, "accepted"), (201, "accepted"), (200, "paid"), (201, "paid")]
 )
-def test_an_answer_of_the_contract_is_accepted(status: int, word: str) -> None:
+def test_a_send_answered_with_accepted_or_paid_is_accepted(status: int, word: str) -> None:
     assert submitted(status, ABOUT | {"status": word}) == Accepted()
 
 
@@ -106,7 +106,7 @@ def test_only_a_declared_reason_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("status", TELLS_NOTHING)
-def test_another_status_tells_nothing(status: int) -> None:
+def test_any_other_http_status_is_an_unknown_answer(status: int) -> None:
     told = ABOUT | {"status": "accepted", "reason": "account_closed"}
 
     assert submitted(status, told) == Unknown(f"http status {status}")
@@ -126,7 +126,7 @@ def test_another_status_tells_nothing(status: int) -> None:
     ],
     ids=str,
 )
-def test_an_answer_about_something_else_tells_nothing(changed: dict[str, Any]) -> None:
+def test_an_answer_with_a_wrong_field_is_unknown(changed: dict[str, Any]) -> None:
     told = ABOUT | {"status": "accepted"} | changed
 
     assert isinstance(submitted(200, told), Unknown)
@@ -136,17 +136,17 @@ def test_an_answer_about_something_else_tells_nothing(changed: dict[str, Any]) -
 @pytest.mark.parametrize(
     "said", [b"", b"{", b"[]", b"null", b'{"status": "paid", "status": "paid"}', b"\xff", b"[" * 60_000]
 )
-def test_an_answer_in_another_shape_tells_nothing(said: bytes) -> None:
+def test_a_malformed_answer_is_unknown(said: bytes) -> None:
     assert submitted(200, said) == Unknown("no sound answer")
     assert found(200, said) == Unknown("no sound answer")
 
 
-def test_a_cut_connection_tells_nothing() -> None:
+def test_a_cut_connection_makes_the_answer_unknown() -> None:
     assert submitted(0, b"") == Unknown("no sound answer")
     assert found(0, b"") == Unknown("no sound answer")
 
 
-def test_a_silent_bank_tells_nothing_in_time() -> None:
+def test_a_silent_banks_answer_is_unknown_after_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         asked = bank(f"http://127.0.0.1:{silent.getsockname()[1]}", 1)
 
@@ -178,7 +178,7 @@ def test_each_status_of_the_contract_is_found(told: dict[str, str], expected: Fo
         {"status": "unknown"},
     ],
 )
-def test_a_word_without_its_reason_tells_nothing(told: dict[str, Any]) -> None:
+def test_a_status_without_a_valid_reason_is_unknown(told: dict[str, Any]) -> None:
     assert isinstance(found(200, ABOUT | told), Unknown)
 
 
@@ -203,7 +203,7 @@ def test_a_submitted_payout_sends_its_idempotency_key_and_recorded_bytes() -> No
     assert body == SENT
 
 
-def test_a_question_names_the_reference_alone() -> None:
+def test_a_poll_sends_only_the_payouts_reference() -> None:
     with banking(404, {}) as (asked, requests):
         asked.find(SENDING)
 
@@ -211,7 +211,7 @@ def test_a_question_names_the_reference_alone() -> None:
     assert "Idempotency-Key" not in requests[0][1]
 
 
-def test_a_request_is_of_the_payout_alone() -> None:
+def test_a_requests_bytes_depend_only_on_the_payout() -> None:
     """It is the same after any number of attempts, at any time."""
     asked = bank("http://127.0.0.1:9")
 
@@ -226,7 +226,7 @@ def test_a_currency_that_the_bank_refuses_is_not_sent() -> None:
 
 
 def test_a_currency_that_the_stage_dropped_is_not_asked_about() -> None:
-    """The payout waits for persons: no look of another one may fail of it."""
+    """The payout waits for persons; other payouts' looks must not fail because of it."""
     state = replace(SENDING, payout=replace(PAYOUT, currency="KWD"))
 
     with banking(200, ABOUT | {"status": "paid"}) as (asked, requests):
@@ -236,12 +236,12 @@ def test_a_currency_that_the_stage_dropped_is_not_asked_about() -> None:
     assert requests == []
 
 
-def test_an_exchange_must_end_before_others_may_ask() -> None:
+def test_a_too_long_exchange_timeout_is_refused() -> None:
     with pytest.raises(ValueError, match="within"):
         bank("http://127.0.0.1:9", 8)
 
 
-def test_an_event_names_a_reference() -> None:
+def test_an_event_without_exactly_one_reference_is_malformed() -> None:
     assert over_http.parse_event(b'{"reference": "R", "status": "paid"}') == "R"
     for event in (
         b"",

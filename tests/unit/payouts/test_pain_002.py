@@ -33,17 +33,17 @@ def refused(*reasons: str, **more: Any) -> bytes:
     return report(OURS, transaction="RJCT", reasons=reasons, **more)
 
 
-def test_a_rejected_group_refuses() -> None:
+def test_a_rejected_group_refuses_the_payout() -> None:
     assert word(report(OURS, group="RJCT", reasons=["AC04"], version="03")) == Found(Word.REFUSED, "ac04")
 
 
-def test_a_rejected_transaction_refuses() -> None:
+def test_a_rejected_transaction_refuses_the_payout() -> None:
     file = report(OURS, group="PART", payment="PART", transaction="RJCT", reasons=["MD07"], version="09")
 
     assert word(file) == Found(Word.REFUSED, "md07")
 
 
-def test_progress_accepts_until_a_settlement_pays() -> None:
+def test_a_progress_status_means_accepted_and_a_settlement_paid() -> None:
     progress = [report(OURS, group="ACCP", transaction=code) for code in PROGRESS]
 
     assert heard([]) == ACCEPTED
@@ -59,7 +59,7 @@ def test_the_most_specific_status_decides() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(REFUSALS))
-def test_a_listed_reason_refuses_at_each_level(code: str) -> None:
+def test_a_listed_reason_refuses_the_payout_at_each_level(code: str) -> None:
     for level in ("group", "payment", "transaction"):
         file = report(OURS, **{level: "RJCT"}, reasons=[code.upper()])
         assert word(file) == Found(Word.REFUSED, code)
@@ -110,7 +110,7 @@ def test_a_rejection_refuses_only_if_nothing_later_accepts() -> None:
         ("2026-11-30T09:00:00", True),
     ],
 )
-def test_reports_are_ordered_by_instant_in_utc_without_a_zone(rejected_at: str, *, is_last: bool) -> None:
+def test_reports_are_ordered_by_instant_with_utc_as_default_zone(rejected_at: str, *, is_last: bool) -> None:
     accepted = report(OURS, transaction="ACSP", created="2026-11-30T08:00:00Z")
 
     found = word(refused("AC04", created=rejected_at), accepted)
@@ -141,7 +141,7 @@ def test_another_status_is_unknown_and_named() -> None:
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_a_report_that_is_not_ours_alone_is_unreadable(file: bytes, told: str) -> None:
+def test_a_report_of_another_payout_or_invalid_code_is_unreadable(file: bytes, told: str) -> None:
     with pytest.raises(UnreadableReport, match=told):
         read(file, OURS)
 
@@ -185,7 +185,7 @@ def test_elements_as_deep_as_allowed_are_read() -> None:
 
 
 @given(st.data())
-def test_no_damaged_report_raises_another_error(data: st.DataObject) -> None:
+def test_a_damaged_report_raises_only_unreadable_report(data: st.DataObject) -> None:
     file = data.draw(st.sampled_from([refused("AC04"), report(OURS, group="ACSC", version="03")]))
     start = data.draw(st.integers(0, len(file)))
     end = data.draw(st.integers(start, min(len(file), start + 20)))
@@ -202,7 +202,7 @@ SHAPES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_second_reader_reads_the_same(shape: dict[str, Any]) -> None:
+def test_an_independent_reader_finds_the_same_statuses_and_reasons(shape: dict[str, Any]) -> None:
     file = report(OURS, **shape)
     from python_iso20022.pain.pain_002_001_14.models import Pain00200114  # noqa: PLC0415 (it takes seconds)
 

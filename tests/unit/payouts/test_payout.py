@@ -96,12 +96,12 @@ def test_a_row_that_says_something_impossible_is_malformed(changed: dict[str, An
 
 
 @pytest.mark.parametrize("status", ["SENDING", "ACCEPTED", "PAID", "RETURNED"])
-def test_a_row_that_was_never_sent_has_no_answer(status: str) -> None:
+def test_a_sent_status_without_a_recorded_send_is_malformed(status: str) -> None:
     with pytest.raises(MalformedRow, match="nothing was sent"):
         State.from_row(STATES[Status.RESERVED].to_row() | {"status": status})
 
 
-def test_a_reference_is_of_the_key_alone() -> None:
+def test_a_reference_depends_only_on_the_key() -> None:
     reference = replace(PAYOUT, amount=1).reference
 
     assert reference == PAYOUT.reference == "4VWYFXI34ASPVOYR3QW6GE23P3BVLFJU"
@@ -113,7 +113,7 @@ def test_no_log_line_has_an_iban() -> None:
     assert STATES[Status.PAID].iban not in repr(STATES[Status.PAID])
 
 
-def test_the_digest_is_of_all_that_a_person_is_shown() -> None:
+def test_the_digest_covers_everything_that_a_person_is_shown() -> None:
     state = STATES[Status.LIMBO]
 
     assert State.from_row(LIMBO | {"sequence": 9}).digest == state.digest
@@ -122,7 +122,7 @@ def test_the_digest_is_of_all_that_a_person_is_shown() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 2, True, "1", None], ids=repr)
-def test_suspense_has_all_of_a_returned_payout_or_nothing(wrong: Any) -> None:
+def test_a_suspense_mark_other_than_one_is_malformed(wrong: Any) -> None:
     row = CASES["suspense"].to_row()
 
     assert State.from_row(row) == CASES["suspense"]
@@ -130,7 +130,7 @@ def test_suspense_has_all_of_a_returned_payout_or_nothing(wrong: Any) -> None:
         State.from_row(row | {"in_suspense": wrong})
 
 
-def test_only_the_last_case_closes_a_payout() -> None:
+def test_a_payout_is_closed_only_by_its_last_cases_verdict() -> None:
     closed = replace(STATES[Status.PAID], cases=2, decided={"verdict": "close", "case": "2"})
 
     assert closed.is_closed
@@ -156,5 +156,5 @@ def test_only_the_last_case_closes_a_payout() -> None:
         ("DE8937040044053201300\u0660", False),
     ],
 )
-def test_an_iban_has_its_form_and_its_check_digits(text: object, right: bool) -> None:
+def test_an_iban_must_have_valid_form_and_check_digits(text: object, right: bool) -> None:
     assert is_iban(text) is right

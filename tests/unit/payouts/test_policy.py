@@ -72,8 +72,8 @@ def test_the_window_counts_from_the_first_send() -> None:
     assert not may_send_again(again, KNOWS, NOW + 22 * HOUR)
 
 
-def test_under_a_long_window_persons_decide_days_after_sends() -> None:
-    """The last request may still be on its way when persons decide."""
+def test_persons_decide_three_days_after_the_last_send() -> None:
+    """Until then, the last request may still be on its way."""
     remembers = replace(KNOWS, window_seconds=30 * 86_400)
     last = NOW + policy.ASKED_FOR - policy.WINDOW_MARGIN
     again = moves.after(NEVER_SEEN, moves.Move.SEND, last, sent_sha256="5c" * 32)
@@ -85,7 +85,7 @@ def test_under_a_long_window_persons_decide_days_after_sends() -> None:
     assert policy.is_asked_out(doubted, last + policy.ASKED_FOR)
 
 
-def test_after_ask_again_the_bank_is_asked_before_a_send() -> None:
+def test_after_the_ask_verdict_the_bank_is_asked_before_sending() -> None:
     stuck = replace(STATES[Status.LIMBO], said=Word.NEVER_SEEN, said_at=timestamp(NOW))
 
     asked = moves.after(stuck, moves.Move.ASK, NOW + HOUR)
@@ -98,20 +98,20 @@ def test_after_ask_again_the_bank_is_asked_before_a_send() -> None:
     ("after", "may"),
     [(timedelta(), True), (5 * SECOND, True), (5.001 * SECOND, False), (-SECOND, False), (2 * HOUR, False)],
 )
-def test_a_caller_sends_only_right_after_its_record(after: timedelta, may: bool) -> None:
+def test_a_caller_sends_only_within_five_seconds_of_its_record(after: timedelta, may: bool) -> None:
     recorded_at = datetime.fromisoformat(str(SENDING.sent_at))
 
     assert may_submit(SENDING, recorded_at + after) is may
 
 
-def test_an_exchange_ends_before_others_may_ask() -> None:
+def test_an_exchange_ends_ten_seconds_before_others_can_ask() -> None:
     slack = policy.ANSWER_WITHIN - policy.SUBMIT_WITHIN - policy.EXCHANGE_WITHIN
 
     assert slack >= 10 * SECOND
 
 
 @pytest.mark.parametrize("asked_from", [None, NOW + DAY])
-def test_a_bank_is_asked_for_three_days_and_again(asked_from: datetime | None) -> None:
+def test_asking_ends_three_days_after_send_or_ask_verdict(asked_from: datetime | None) -> None:
     state = replace(UNKNOWN, asked_from=timestamp(asked_from) if asked_from else None)
     ends_at = (asked_from or NOW) + policy.ASKED_FOR
 
@@ -119,7 +119,7 @@ def test_a_bank_is_asked_for_three_days_and_again(asked_from: datetime | None) -
     assert policy.is_asked_out(state, ends_at)
 
 
-def test_a_paid_payout_is_never_asked_out() -> None:
+def test_the_three_days_do_not_limit_a_paid_payout() -> None:
     assert not policy.is_asked_out(PAID, NOW + 99 * DAY)
 
 
@@ -137,7 +137,7 @@ def test_pauses_between_looks_double_up_to_a_bound(state: State, after: timedelt
     assert next_look(state, NOW + after) == NOW + after + pause
 
 
-def test_a_sending_payout_is_looked_at_when_others_may_ask() -> None:
+def test_a_sending_payout_is_due_thirty_seconds_after_its_send() -> None:
     assert next_look(SENDING, NOW + HOUR) == datetime.fromisoformat(str(SENDING.sent_at)) + 30 * SECOND
 
 

@@ -83,7 +83,7 @@ def test_a_payout_is_reserved_once(table: MemoryDynamoDb, reserving: Reserving) 
     assert available(table) == FUNDS - PAYOUT.amount
 
 
-def test_the_entry_of_a_reservation_seals_its_bank_account(
+def test_a_reservations_signed_entry_has_its_bank_accounts_hash(
     table: MemoryDynamoDb, reserving: Reserving
 ) -> None:
     reserving().reserve(PAYOUT)
@@ -94,7 +94,7 @@ def test_the_entry_of_a_reservation_seals_its_bank_account(
     assert not KEYS.is_proven({**entry, "paid_to": "0" * 64})
 
 
-def test_a_bank_account_has_a_hash_of_all_its_parts() -> None:
+def test_a_bank_accounts_hash_covers_all_its_parts() -> None:
     told = {
         PAYABLE.paid_to,
         replace(PAYABLE, id="another").paid_to,
@@ -185,10 +185,10 @@ def test_an_unpayable_destination_reserves_nothing(
 
 
 @pytest.mark.parametrize("change", UNPAYABLE, ids=lambda change: change.__name__)
-def test_a_reserved_payout_is_a_replay_whatever_its_destination(
+def test_a_reserved_payout_is_replayed_despite_an_unpayable_destination(
     table: MemoryDynamoDb, store: Store, reserving: Reserving, change: Callable[..., None]
 ) -> None:
-    """Refused, its caller would pay by another way, too."""
+    """A refused caller would pay again by other means."""
     reserving().reserve(PAYOUT)
     change(store, table)
 
@@ -209,14 +209,14 @@ def test_a_key_with_other_content_is_a_conflict(
         reserving().reserve(replace(PAYOUT, **changed))
 
 
-def test_a_replay_shows_the_payout_as_it_is_by_now(table: MemoryDynamoDb, reserving: Reserving) -> None:
+def test_a_replay_shows_the_payouts_current_state(table: MemoryDynamoDb, reserving: Reserving) -> None:
     reserving().reserve(PAYOUT)
     put(table, STATES[Status.PAID].to_row())
 
     assert reserving().reserve(PAYOUT) == (STATES[Status.PAID], True)
 
 
-def test_a_malformed_payout_is_no_replay(store: Store, table: MemoryDynamoDb, reserving: Reserving) -> None:
+def test_a_malformed_row_is_not_replayed(store: Store, table: MemoryDynamoDb, reserving: Reserving) -> None:
     row = STATES[Status.RESERVED].to_row()
     put(table, {**row, "iban": "no iban"})
 
@@ -319,7 +319,7 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 1])
-def test_a_payout_is_an_object(raw: object) -> None:
+def test_a_payout_must_be_a_json_object(raw: object) -> None:
     with pytest.raises(InvalidRequest, match=r"^payout: must be a JSON object"):
         parse_payout(raw, CONFIG)
 

@@ -22,7 +22,7 @@ def decided() -> State:
     return replace(STATES[Status.PAID], decided=DECIDED)
 
 
-def test_a_caller_hears_what_was_decided_but_not_by_whom(config: StageConfig) -> None:
+def test_an_answer_shows_the_verdict_but_not_who_decided(config: StageConfig) -> None:
     assert told.of_state(decided(), config)["decided"] == {"case": "1", "verdict": "paid"}
 
 

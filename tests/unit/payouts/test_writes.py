@@ -201,8 +201,8 @@ def test_money_in_suspense_goes_to_the_account_that_persons_named(
     assert after.given_back_to == (account or "alice")
 
 
-def test_a_replay_is_a_replay_under_lower_limits(table: MemoryDynamoDb, reserve: Reserve) -> None:
-    """Refused, its caller would pay by another way, too."""
+def test_lower_limits_do_not_refuse_a_replay(table: MemoryDynamoDb, reserve: Reserve) -> None:
+    """A refused caller would pay again by other means."""
     reserve()
 
     with pytest.raises(AlreadyApplied):
@@ -235,7 +235,7 @@ def test_a_days_payouts_stay_within_its_limit(table: MemoryDynamoDb, reserve: Re
 
 
 @pytest.mark.parametrize("move", [Move.DOUBT, Move.SEND])
-def test_a_repeated_move_is_a_replay_but_never_a_send(
+def test_a_repeated_move_is_replayed_but_a_send_is_fenced(
     table: MemoryDynamoDb, store: Store, move: Move
 ) -> None:
     before = STATES[Status.SENDING if move is Move.DOUBT else Status.RESERVED]
@@ -247,7 +247,7 @@ def test_a_repeated_move_is_a_replay_but_never_a_send(
         store.transact(writes.move(before, after, move, NOW))
 
 
-def test_what_the_bank_knows_is_recorded_once(table: MemoryDynamoDb, store: Store) -> None:
+def test_a_send_known_to_the_bank_is_recorded_once(table: MemoryDynamoDb, store: Store) -> None:
     before = STATES[Status.RESERVED]
     put(table, before.to_row())
     known = writes.known(before, moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND]))
@@ -267,7 +267,7 @@ def test_what_the_bank_knows_is_recorded_once(table: MemoryDynamoDb, store: Stor
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_an_account_that_takes_no_return_is_named(
+def test_a_return_that_the_account_refuses_names_the_reason(
     table: MemoryDynamoDb, store: Store, row: dict[str, Any], error: type[Exception]
 ) -> None:
     del table.items["ACCOUNT#alice", "BALANCE"]
@@ -288,7 +288,7 @@ def test_a_move_of_an_older_row_is_fenced(table: MemoryDynamoDb, store: Store) -
         store.transact(writes.move(before, moves.after(before, Move.REFUSE, NOW), Move.REFUSE, NOW))
 
 
-def test_a_move_of_a_missing_row_is_named(store: Store) -> None:
+def test_a_move_of_a_missing_payout_is_refused(store: Store) -> None:
     before = STATES[Status.SENDING]
 
     with pytest.raises(PayoutNotFound):
@@ -296,7 +296,9 @@ def test_a_move_of_a_missing_row_is_named(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["frozen_at", "closed_at"])
-def test_only_a_refusal_goes_back_to_any_account(table: MemoryDynamoDb, store: Store, name: str) -> None:
+def test_only_a_refusal_credits_a_frozen_or_closed_account(
+    table: MemoryDynamoDb, store: Store, name: str
+) -> None:
     put(table, keys.account("alice"), available=0, currency="EUR", **{name: timestamp(NOW)})
     error = {"frozen_at": AccountFrozen, "closed_at": AccountClosed}[name]
     paid, sending = STATES[Status.PAID], STATES[Status.SENDING]
@@ -338,7 +340,7 @@ def test_of_two_lines_at_once_the_second_is_fenced(table: MemoryDynamoDb, store:
     assert from_wire(table.items["PAYOUT#payout-2026-000101", "PAYOUT"])[name] == LINE
 
 
-def test_a_line_of_an_order_is_not_a_payouts(table: MemoryDynamoDb, store: Store) -> None:
+def test_a_line_matched_to_an_order_confirms_no_payout(table: MemoryDynamoDb, store: Store) -> None:
     before, line = STATES[Status.PAID], BANK_LINE._replace(identity=LINE)
     put(table, before.to_row())
     put(table, keys.bank_match(LINE), order="withdraw-account-0001")
@@ -349,7 +351,7 @@ def test_a_line_of_an_order_is_not_a_payouts(table: MemoryDynamoDb, store: Store
     assert table.items["PAYOUT#payout-2026-000101", "PAYOUT"] == to_wire(before.to_row())
 
 
-def test_suspense_goes_back_only_to_an_open_account(table: MemoryDynamoDb, store: Store) -> None:
+def test_suspense_is_given_back_only_to_an_unfrozen_account(table: MemoryDynamoDb, store: Store) -> None:
     before = CASES["suspense"]
     put(table, before.to_row())
     give_back = writes.move(before, moves.after(before, Move.GIVE_BACK, NOW), Move.GIVE_BACK, NOW)

@@ -76,12 +76,12 @@ def test_only_a_runs_own_row_makes_events() -> None:
         (None, replace(PROPOSED, sums={"SETTLED XXX": 1}).to_row(), "which the stage does not have"),
     ],
 )
-def test_a_change_that_no_function_makes_is_malformed(old: Row | None, new: Row | None, reason: str) -> None:
+def test_an_impossible_change_of_a_run_is_malformed(old: Row | None, new: Row | None, reason: str) -> None:
     with pytest.raises(MalformedRow, match=re.escape(reason)):
         event(old, new, CONFIG)
 
 
-def test_an_event_tells_counts_and_sums_but_no_party() -> None:
+def test_an_event_has_counts_and_sums_but_no_party() -> None:
     data: dict[str, Any] = told(replace(FINISHED, cut=3), CONFIG)
 
     assert data == {

@@ -109,7 +109,7 @@ def test_each_damage_of_a_file_is_named(content: bytes, told: str) -> None:
         parse(content, digest_of(content))
 
 
-def test_other_bytes_than_were_approved_are_damage() -> None:
+def test_a_file_with_other_bytes_than_approved_is_damaged() -> None:
     with pytest.raises(DamagedFile, match="not those that were approved"):
         parse(FILE.content + LINE, digest_of(FILE.content))
 
@@ -130,7 +130,7 @@ def test_sums_are_by_currency_in_minor_units() -> None:
     [{"amount": "1.001"}, {"amount": "-1"}, {"amount": 1}, {"amount": None}, {"currency": "XXX"}],
     ids=str,
 )
-def test_an_amount_of_no_currency_is_damage(changed: dict[str, Any]) -> None:
+def test_a_line_with_invalid_amount_or_currency_is_damaged(changed: dict[str, Any]) -> None:
     line = replace(LINES[0], **changed)
     with pytest.raises(DamagedFile, match="line 2: its amount or currency"):
         RunFile(HEADER, [line]).sums(CONFIG)
@@ -138,7 +138,7 @@ def test_an_amount_of_no_currency_is_damage(changed: dict[str, Any]) -> None:
         minor_units(line, CONFIG)
 
 
-def test_a_currency_that_is_a_list_is_damage() -> None:
+def test_a_line_whose_currency_is_a_list_is_damaged() -> None:
     with pytest.raises(DamagedFile):
         RunFile(HEADER, [replace(LINES[0], currency=["EUR"])]).sums(CONFIG)  # type: ignore[arg-type]
 
@@ -189,7 +189,7 @@ def test_a_line_that_the_stage_would_refuse_is_named(
     assert told in str(problem_of(RUN, file.header, replace(LINES[0], **changed), CONFIG))
 
 
-def test_a_line_without_a_demanded_name_is_named() -> None:
+def test_a_missing_payee_name_that_the_stage_requires_is_reported() -> None:
     demanding = replace(CONFIG, party_names="required")
 
     assert problem_of(RUN, HEADER, LINES[0], demanding) is None

@@ -23,7 +23,7 @@ BODY: dict[str, Any] = {
 SHOWN = {"run": PROPOSAL.run, "digest": PROPOSAL.digest}
 
 
-def test_a_proposal_is_what_the_person_was_shown() -> None:
+def test_a_proposal_is_parsed_with_its_person_and_time() -> None:
     assert parse_proposal(BODY, RULES, CONFIG, ADA, NOW) == PROPOSAL
     mended = parse_proposal(BODY | {"parent": "ab" * 16}, RULES, CONFIG, ADA, NOW)
     assert (mended.parent, mended.posted_at, mended.by) == ("ab" * 16, timestamp(NOW), ADA.by)
@@ -89,13 +89,13 @@ def test_a_decision_on_a_run_names_its_whole_digest() -> None:
     ],
     ids=str,
 )
-def test_a_run_that_was_not_shown_is_refused(changed: dict[str, Any]) -> None:
+def test_a_decision_with_an_invalid_run_or_digest_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         parse_shown({name: value for name, value in (SHOWN | changed).items() if value is not ...})
 
 
 @pytest.mark.parametrize("body", [None, [], "run", 7], ids=str)
-def test_an_order_is_an_object(body: Any) -> None:
+def test_an_order_must_be_a_json_object(body: Any) -> None:
     with pytest.raises(InvalidRequest):
         parse_shown(body)
     with pytest.raises(InvalidRequest):

@@ -57,7 +57,7 @@ def of(file: RunFile = FILE, lines: Iterable[Line] = LINES[:1]) -> list[Outcome]
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_payments_own_row_says_what_became_of_it(status: Status) -> None:
+def test_a_payments_row_decides_its_lines_outcome(status: Status) -> None:
     payment(LINES[0], status)
     refuse(LINES[0])
 
@@ -66,7 +66,7 @@ def test_a_payments_own_row_says_what_became_of_it(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", payout.Status)
-def test_a_payouts_own_row_says_what_became_of_it(status: payout.Status) -> None:
+def test_a_payouts_row_decides_its_lines_outcome(status: payout.Status) -> None:
     payout_row(LINES[0], status)
 
     assert of(PAYOUTS) == [Outcome(LINES[0], status.value)]
@@ -74,7 +74,7 @@ def test_a_payouts_own_row_says_what_became_of_it(status: payout.Status) -> None
     assert of(PAYOUTS)[0].is_final == (status.value in final)
 
 
-def test_a_returned_payout_in_suspense_is_no_outcome() -> None:
+def test_a_returned_payout_in_suspense_is_not_final() -> None:
     own = parse_payout(request_of(RUN, PAYOUTS.header, LINES[0]), CONFIG)
     put(replace(CASES["suspense"], payout=own).to_row())
 
@@ -104,7 +104,7 @@ def test_a_recorded_refusal_ends_its_line(file: RunFile) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"amount": "48.21"}, {"payee": "mallory"}, {"reference": "x"}], ids=str)
-def test_a_key_of_another_payment_is_a_refused_line(changed: dict[str, str]) -> None:
+def test_a_line_whose_key_another_payment_used_is_refused(changed: dict[str, str]) -> None:
     payment(LINES[0], Status.SETTLED, **changed)
 
     assert [one.status for one in of()] == ["REFUSED"]
@@ -114,14 +114,14 @@ def test_a_key_of_another_payment_is_a_refused_line(changed: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("changed", [{"amount": "48.21"}, {"destination": "mallory"}], ids=str)
-def test_a_key_of_another_payout_is_a_refused_line(changed: dict[str, str]) -> None:
+def test_a_line_whose_key_another_payout_used_is_refused(changed: dict[str, str]) -> None:
     payout_row(LINES[0], payout.Status.PAID, **changed)
 
     assert [one.status for one in of(PAYOUTS)] == ["REFUSED"]
 
 
 @pytest.mark.parametrize("changed", [{"request_hash": 1}, {"status": "LOST"}, {"amount": "many"}], ids=str)
-def test_a_damaged_row_is_no_outcome(changed: dict[str, Any]) -> None:
+def test_a_damaged_row_is_reported_as_unreadable_and_not_final(changed: dict[str, Any]) -> None:
     payout_row(LINES[0], payout.Status.PAID)
     payment(LINES[0], Status.SETTLED)
     refuse(LINES[0])

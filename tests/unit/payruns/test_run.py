@@ -40,7 +40,7 @@ def test_only_a_running_run_is_listed_as_running() -> None:
 @pytest.mark.parametrize(
     ("run", "last", "is_over"), [(HALF, 3, False), (CUT, 2, False), (OVER, 3, True), (PROPOSED, 3, False)]
 )
-def test_a_cut_moves_the_last_line(run: Run, last: int, is_over: bool) -> None:
+def test_a_cancellation_makes_an_earlier_line_the_runs_last(run: Run, last: int, is_over: bool) -> None:
     assert (run.last, run.is_over) == (last, is_over)
 
 
@@ -111,7 +111,7 @@ def test_a_damaged_proposal_is_named(changed: dict[str, Any], told: str) -> None
         Proposal.from_row(row)
 
 
-def test_approvers_are_other_persons_of_this_file_once() -> None:
+def test_approvers_are_distinct_persons_other_than_the_proposer() -> None:
     def approval(by: str, one: Proposal = PROPOSAL) -> dict[str, Any]:
         return {"by": by, "digest": one.digest}
 

@@ -124,7 +124,7 @@ def test_a_repeated_order_is_a_replay(desk: Desk, order: str) -> None:
     assert desk.run == after
 
 
-def test_a_cancellation_cuts_at_the_begun_lines(desk: Desk) -> None:
+def test_a_cancellation_cuts_the_run_after_its_begun_lines(desk: Desk) -> None:
     for before, status in ((BEGUN, Status.RUNNING), (PAUSED, Status.RUNNING), (APPROVED, Status.CANCELLED)):
         desk.be(before)
         after = desk.act(*writes.cancel(before, PROPOSAL, ADA, LATER))
@@ -133,7 +133,7 @@ def test_a_cancellation_cuts_at_the_begun_lines(desk: Desk) -> None:
             desk.act(writes.begin(replace(before, status=Status.RUNNING), 1))
 
 
-def test_a_cancellation_sees_lines_that_begin_meanwhile(desk: Desk) -> None:
+def test_a_cancellation_is_refused_if_lines_begin_meanwhile(desk: Desk) -> None:
     desk.be(RUNNING)
     desk.act(writes.begin(RUNNING, 2))
 
@@ -142,7 +142,7 @@ def test_a_cancellation_sees_lines_that_begin_meanwhile(desk: Desk) -> None:
     assert desk.run.cut is None
 
 
-def test_a_cancelled_runs_end_is_cancelled(desk: Desk) -> None:
+def test_a_cancelled_run_ends_with_the_status_cancelled(desk: Desk) -> None:
     desk.be(replace(OVER, cut=3))
 
     assert desk.act(writes.end(desk.run, LATER)).status is Status.CANCELLED
@@ -169,7 +169,7 @@ def test_progress_of_an_older_row_changes_nothing(desk: Desk, now: Run, write: W
     assert desk.run == now
 
 
-def test_progress_may_come_beside_a_change_of_status(desk: Desk) -> None:
+def test_progress_is_recorded_despite_a_change_of_status(desk: Desk) -> None:
     desk.be(PAUSED)
 
     assert desk.act(writes.started(BEGUN)) == replace(PAUSED, started=2)
@@ -195,8 +195,8 @@ def test_a_person_counts_once_whatever_the_role(desk: Desk) -> None:
     assert desk.run.approvals == 1
 
 
-def test_another_persons_approval_is_no_replay(desk: Desk) -> None:
-    """In the same millisecond, both leave the same row: the second is not recorded."""
+def test_another_persons_approval_is_not_a_replay(desk: Desk) -> None:
+    """Two approvals in one millisecond write equal rows, but the second is refused."""
     desk.act(*writes.propose(PROPOSAL, ADA))
     seen = desk.run
     desk.act(*writes.approve(seen, PROPOSAL, BEA, LATER))
@@ -205,8 +205,8 @@ def test_another_persons_approval_is_no_replay(desk: Desk) -> None:
         desk.act(*writes.approve(seen, PROPOSAL, CARL, LATER))
 
 
-def test_an_order_overwrites_no_record_of_another_person(desk: Desk) -> None:
-    """As of a row that somebody has set back."""
+def test_an_order_does_not_overwrite_another_persons_record(desk: Desk) -> None:
+    """The row has been set back by hand."""
     desk.be(APPROVED)
     desk.act(*writes.resume(APPROVED, PROPOSAL, ADA, LATER))
     desk.table.put_item(TableName="runs", Item=to_wire(APPROVED.to_row()))

@@ -44,7 +44,7 @@ def without(row: Row) -> list[Row]:
 
 
 def faults_of(journal: Sealed, name: str) -> list[str]:
-    """Return the faults told of an object or a seal."""
+    """Return the faults reported for an object or a seal."""
     found = journal.compare(EVERY).faults
     return [fault.removeprefix(f"{name}: ") for fault in found if fault.startswith(f"{name}: ")]
 
@@ -179,7 +179,7 @@ def test_an_unlawful_status_change_is_named_until_undone(
 ) -> None:
     """Undone means: a lawful next status, and no payment since.
 
-    A writer may pass through SETTLED first, which no filter sees.
+    A change from COMPENSATING to SETTLED passes no filter, so leaving SETTLED is examined.
     """
     before = with_status(left, EARLY if released_at == EARLY else None)
     journal.add(change(before, with_status(Status.PROCESSING) if event == "MODIFY" else None))
@@ -202,7 +202,7 @@ def test_an_old_removal_is_harmless_once_the_row_is_back(journal: Sealed) -> Non
 
 
 def test_a_status_removed_and_set_again_is_named(journal: Sealed) -> None:
-    """The second change passes no filter: the row had no status to leave."""
+    """No filter copies the second change: the row had no status to leave."""
     journal.add(change(with_status(Status.REJECTED), with_status(None)))
     journal.seal()
 
@@ -246,7 +246,7 @@ def test_a_row_deleted_and_put_again_differently_is_found(journal: Sealed) -> No
         assert fault.startswith(f"{NAME}: was put more than once, with different content (REMOVE at ")
 
 
-def test_a_batch_that_was_copied_twice_is_no_fault(journal: Sealed) -> None:
+def test_a_batch_that_was_copied_twice_is_not_a_fault(journal: Sealed) -> None:
     journal.copy(ROWS)
     journal.seal()
 
@@ -312,7 +312,7 @@ def test_an_oversized_forged_object_is_refused_without_using_memory(
     assert says in journal.compare(EVERY).faults[0]
 
 
-def test_no_line_of_a_row_is_too_long() -> None:
+def test_the_largest_rows_line_is_within_the_limit() -> None:
     """DynamoDB rows have up to 400 KB, and JSON takes six bytes for a control character."""
     row = ENTRY | {"debit": "\x01" * 400 * 2**10}
     content = lines.content([{**inserted(row), "old": inserted(row)["new"]}])
@@ -343,7 +343,7 @@ def test_an_object_that_came_after_its_seal_is_named(journal: Sealed) -> None:
     assert f"{ENTRY['pk']} forged: is in the sealed journal, and not in the table" in faults
 
 
-def test_a_recent_object_awaiting_the_next_seal_is_no_fault(journal: Sealed) -> None:
+def test_a_recent_object_awaiting_its_seal_is_not_a_fault(journal: Sealed) -> None:
     content = lines.content([inserted(LATER)])
     journal.rewrite(seals.object_name(content, journal.now - timedelta(minutes=30)), content)
     journal.copy([LATER])
@@ -407,7 +407,7 @@ def test_each_fault_of_a_seal_is_named(
 
 
 def test_missing_newest_seals_are_noticed_after_a_while(journal: Sealed) -> None:
-    """Their absence is reported after a while, and earlier if a digest was kept."""
+    """A kept digest reveals their absence at once."""
     kept = journal.compare(EVERY).head
     journal.lose("seals/2026-11-20T1400.json")
 

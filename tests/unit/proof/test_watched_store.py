@@ -12,7 +12,7 @@ ROWS = [{"pk": "ENTRIES#alice", "sk": f"{number}"} for number in range(5)]
 
 
 class Fake(Store):
-    """Five rows, and the number of requests for them."""
+    """A store of five rows that counts its requests."""
 
     def __init__(self) -> None:
         super().__init__(self, "a-table")
