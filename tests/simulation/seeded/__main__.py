@@ -16,7 +16,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="begin no more seeds after so long")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run them")
     parser.add_argument("--tell", action="store_true", help="print the first seed's history")
-    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a rule")
     parser.add_argument(
         "--report", type=Path, help="write all counts to this file, as JSON, and print no history"
     )
@@ -27,7 +26,7 @@ def main() -> int:
         return 0
     seeds = range(given.first, given.first + given.seeds) if given.seeds else count(given.first)
     began, total, shown = time.monotonic(), Result(), 0.0
-    for total in run_side_by_side(seeds, given.jobs, given.seconds, until_failed=given.stop, core=given.core):
+    for total in run_side_by_side(seeds, given.jobs, given.seconds, core=given.core):
         if time.monotonic() - shown > 60 and given.report:
             shown = time.monotonic()
             _report(given.report, given.first, total, shown - began)

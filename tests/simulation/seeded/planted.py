@@ -8,14 +8,15 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ ROOT = HERE.parents[2]
 FOUND = HERE / "found.json"
 SEEDS_MAX = 10_000
 
+_FORKS = get_context("forkserver")
+_FORKS.set_forkserver_preload([run.__module__])
+
+_OURS = {"handlers", "settle", "settlement", "tests"}
 _LINKED = ("lambdas", "settle", "statemachines", "docs/contracts", "tests/world", "tests/simulation/seeded")
 
 
@@ -76,27 +81,20 @@ def _make_own(copy: Path, file: Path) -> None:
 
 def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
     """Return the first seed in which a bug breaks a rule, or None."""
-    with planted(bug) as copy:
-        report = copy / "report.json"
-        command = [sys.executable, "-m", "tests.simulation.seeded", "--stop", "--report", str(report)]
-        if bug.get("core"):
-            command.append("--core")
-        finished = subprocess.run(
-            [*command, "--from", str(first), "--seeds", str(seeds)],
-            cwd=copy,
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'lambdas'}",
-                "PYTHONDONTWRITEBYTECODE": "1",  # it would replace what the real files were compiled to
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not report.exists():
-            raise ValueError(f"{bug['name']}: {finished.stderr}")
-        failed = json.loads(report.read_text())["failed"]
-    return min(map(int, failed), default=None)
+    with planted(bug) as copy, ProcessPoolExecutor(1, mp_context=_FORKS) as process:
+        sought = range(first, first + seeds)
+        return process.submit(_first_broken, copy, sought, core=bug.get("core", False)).result()
+
+
+def _first_broken(copy: Path, seeds: Iterable[int], *, core: bool) -> int | None:
+    """Import our modules from the copy. Those of others stay: their import takes half of the time."""
+    sys.dont_write_bytecode = True  # it would replace what the real files were compiled to
+    for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+        del sys.modules[name]
+    sys.path[:0] = [str(copy), str(copy / "lambdas")]
+    os.chdir(copy)
+    in_copy = import_module(run.__module__)
+    return next((seed for seed in seeds if in_copy.run([seed], core=core).failed), None)
 
 
 def _search(seeds: int, known: Mapping[str, int], bug: dict[str, Any]) -> int | None:

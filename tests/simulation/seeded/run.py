@@ -124,7 +124,6 @@ def run_side_by_side(
     jobs: int,
     seconds: float | None = None,
     *,
-    until_failed: bool = False,
     core: bool = False,
 ) -> Iterator[Result]:
     """Run seeds in several processes; yield the growing sum."""
@@ -134,7 +133,7 @@ def run_side_by_side(
     with ProcessPoolExecutor(jobs, initializer=gc.disable) as pool:
         running: set[Future[Result]] = set()
         while True:
-            is_over = (give_up_at and time.monotonic() > give_up_at) or (until_failed and total.failed)
+            is_over = give_up_at and time.monotonic() > give_up_at
             while not is_over and len(running) < 2 * jobs and (seed := next(left, None)) is not None:
                 running.add(pool.submit(_run, seed, core))
             if not running:
