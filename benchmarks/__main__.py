@@ -22,7 +22,7 @@ from benchmarks import (
 
 _PRICES = Path(__file__).parent / "prices.toml"
 _QUICK, _USUAL = (30, 2, (1, 4)), (120, 5, (1, 4, 16))
-"""Rounds of the rivals, rounds of the imports, and the environments of the circuit."""
+"""For a quick and a usual run: rounds of rivals, rounds of imports, and numbers of environments."""
 
 
 def main() -> None:

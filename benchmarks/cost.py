@@ -163,10 +163,10 @@ def outcome_events(per_second: float, shards: int, tariff: Tariff) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A function that reads the table's stream: `rows` of a settlement, in batches of up to `batch_rows`.
+    """A function that reads the table's stream, in batches of up to `batch_rows`.
 
-    A quiet stage pays more for each settlement: after its window, even a small batch is a call.
-    `calls_alone`: the calls of a settlement that shares no batch.
+    A quiet stage pays more for each settlement, because after the window even a small batch is a call.
+    `rows` counts a settlement's rows, and `calls_alone` its calls if it shares no batch.
     """
 
     rows: float

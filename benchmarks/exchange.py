@@ -1,7 +1,7 @@
 """Measure the time of a request to an unreachable or slow KYC provider, with the default timeouts.
 
-Its name leads to silent addresses, with or without a good one at the end; or the lookup, the handshake or the
-answer is slow. To compare, run it with an earlier commit's `lambdas/` in PYTHONPATH.
+The provider's name leads to silent addresses, with or without a good one at the end; or the lookup, the
+handshake or the answer is slow. To compare, run it with an earlier commit's `lambdas/` in PYTHONPATH.
 """
 
 import socket
@@ -99,7 +99,7 @@ def measure(case: Any, lookup_seconds: int) -> tuple[float, str]:
 
 
 def _named(resolver: Resolver) -> Any:
-    """Return a getaddrinfo that takes any arguments: an earlier client calls it through urllib3."""
+    """Return a getaddrinfo that takes any arguments, because an earlier client calls it through urllib3."""
     return lambda host, port, *_, **__: resolver.getaddrinfo(host, port)
 
 

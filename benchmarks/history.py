@@ -34,7 +34,7 @@ _HEADERS = {
     " SignedHeaders=host, Signature=0",
     "X-Amz-Date": "20261120T120000Z",
 }
-"""The servers read the owner of the table from these, but check no signature."""
+"""Headers of a write. The servers read the table's owner from them, but check no signature."""
 
 
 def rows_of_one(place: Place, key: str) -> list[Row]:

@@ -10,7 +10,7 @@ _PRICED = {
     "AWS::CloudWatch::Dashboard": "dashboard_month",
 }
 ALARM = "alarm_metric_month"
-"""An alarm is paid for each metric that it reads."""
+"""The price of an alarm, which is paid for each metric that it reads."""
 
 
 def counts(resources: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -123,7 +123,7 @@ class Model:
     memory_mb: int
 
     def usage(self, taken: Counted, *, function: str, calls: float, asks: int = 0) -> Usage:
-        """Return the usage of steps in a function: `calls` of it, and `asks`, the requests to the bank."""
+        """Return the usage of steps in a function, with `calls` of it and `asks` requests to the bank."""
         model = self.tariff.model
         services = taken.calls.total() + asks
         return Usage(
@@ -180,7 +180,7 @@ def state_of(number: int) -> State:
 
 
 def waiting(numbers: range) -> Iterator[Row]:
-    """Yield payouts whose look is due in an hour. A run reads none of their other attributes."""
+    """Yield payouts whose look is due in an hour. They have only the attributes that a run reads."""
     for number in numbers:
         key = f"payout-many-{number:06}"
         partition = keys.payouts_partition(number % keys.PAYOUT_SHARDS)

@@ -43,7 +43,7 @@ PAID = 1_000
 _PRICES = Path(__file__).parent / "prices.toml"
 _SELLERS = 1_000
 _CHECKED_PAYER = "market"
-"""The payer of the checked sheets: with the counted run's payer, the lines would be equal."""
+"""The payer of the checked sheets. With the counted run's payer, they would repeat its lines."""
 
 
 def line_of(number: int) -> Line:
@@ -138,7 +138,7 @@ def of_lines(ledger: Ledger) -> Iterator[str]:
 
 
 def of_sheets(ledger: Ledger, stack: Stack, sizes: tuple[int, ...]) -> Iterator[str]:
-    """Yield the time and memory of a proposal: the sheet is read, and each line is checked."""
+    """Yield the time and memory of a proposal, which reads the sheet and checks each line."""
     ledger.open(_CHECKED_PAYER, 10**12)
     for number in range(_SELLERS):
         ledger.open(f"seller{number}", 0)

@@ -133,7 +133,6 @@ def _by_bin(payments: Sequence[Paid]) -> tuple[list[float], list[float], list[fl
 
 
 def _circuit_open(axes: Any, played: Played) -> None:
-    """Mark the times in which the circuit was not closed."""
     times = [at for at, _ in played.circuit] + [played.seconds]
     label: str | None = "circuit open"
     for (begins, state), end in zip(played.circuit, times[1:], strict=True):

@@ -22,7 +22,7 @@ from settlement.proof import pages, table_scan, unwatched
 
 
 def _client() -> Any:
-    """Return a client that ignores the replacement of its parser: pages are parsed already."""
+    """Return a client that ignores a new parser, because the pages are parsed already."""
     events = SimpleNamespace(register=lambda *_, **__: None, unregister=lambda *_, **__: None)
     return SimpleNamespace(meta=SimpleNamespace(events=events))
 

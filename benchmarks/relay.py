@@ -26,7 +26,7 @@ from tests.world.stream import record
 assert environment  # the functions read it at import
 
 BATCH = 100
-"""Records of a call: the most that the stack's mapping gathers."""
+"""Maximum records that the stack's mapping gathers for a call."""
 
 
 class _Bus:

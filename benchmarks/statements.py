@@ -1,4 +1,4 @@
-"""Lines a second and peak memory of a comparison: `python -m benchmarks.statements`.
+"""Lines a second and peak memory of comparing a statement: `python -m benchmarks.statements`.
 
 Each size runs in a process of its own: a camt.053 is written, read, and compared with as many orders.
 """

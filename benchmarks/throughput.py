@@ -1,4 +1,4 @@
-"""The settlements a second that each limit bears, by the way of starting them: pure arithmetic."""
+"""The settlements a second that each limit allows, by the way of starting them: pure arithmetic."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -84,7 +84,7 @@ class Estimate:
         }
 
     def payment(self, way: Way) -> Usage:
-        """Return the usage of a payment's own functions. After a claim, HoldFunds reads it first."""
+        """Return the usage of a payment's own functions. HoldFunds reads the claim first, if there is one."""
         read = Usage(read_units=1, cpu_ms=self.call_cpu_ms, waiting_ms=self.tariff.model["read_ms"])
         return self.used.plus(read) if way.claims_first else self.used
 

@@ -44,8 +44,8 @@ _COUNTED = {
 def watch(core: Core, *, settings: CoreSettings) -> None:
     """Add the core's alarms. Call it after the rooms are built.
 
-    The functions of states report refusals as errors, so Lambda's metric Errors has no alarm. FunctionFailed
-    counts unexpected errors. A timeout fails the execution.
+    Refusals are errors of the machines' functions, so their metric Errors has no alarm. FunctionFailed counts
+    unexpected errors. A timeout fails the execution.
     """
     pager = core.pager
     _ages(pager, settings)

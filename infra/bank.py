@@ -36,7 +36,7 @@ OPTIONAL = {
         disk_gb=4,
     )
 }
-"""`disk_gb` is four times the largest file: for the file, and for its lines beside the orders."""
+"""`disk_gb` is four times the largest file. It holds the file, and its lines beside the orders."""
 
 INCOMING, KEPT = "incoming/*", "statements/*"
 

@@ -43,7 +43,7 @@ _BEHIND_SECONDS = 900
 
 _PERIOD_MINUTES = 5
 _MINUTES_MAX = 60
-"""Most minutes between rounds. With more, finance would lack the day's entries."""
+"""Maximum minutes between rounds. With more, finance would lack the day's entries."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,7 @@ def room(checks: Sequence[Check]) -> Room:
 
 
 def _declared(check: Check) -> _Declared:
-    """Import the file in a process with the functions' modules on its path."""
+    """Return the check's declaration, read in a process with the functions' modules."""
     words = [sys.executable, "-m", "settlement.checks.file", str(Path(check.file).absolute())]
     environment = {**os.environ, "PYTHONPATH": str(LAMBDAS), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -230,8 +230,8 @@ def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
 def _let_stall(machine: SettlementMachine) -> None:
     """Let a payment stall if VerifyKyc does not answer: a check may have killed or delayed it.
 
-    Recovery resumes the payment until its deadline. A saga without checks reverses it instead. Names of AWS's
-    errors have a dot; this project's names have none.
+    Recovery resumes the payment until its deadline. A saga without checks reverses it instead. Only this
+    project's errors still reverse it: their names, unlike AWS's, have no dot.
     """
     resource: Any = machine.node.default_child
     definition = json.loads(resource.definition_string)

@@ -93,7 +93,7 @@ _EMBEDDED: Mapping[str, Any] = {
 
 _WINDOW_SECONDS = 86_400
 _REFUSALS = ("account_closed", "account_blocked")
-"""Promises of the simulated bank: the seconds it knows a key, and the reasons that never pay."""
+"""Promises of the simulated bank: the seconds it knows a key, and its reasons for never paying."""
 
 _SIMULATED_ACCOUNTS = ("DE89370400440532013000",)
 """The simulated bank's account: `IBAN` in `settle/local/bank_statements.py`."""

@@ -52,8 +52,10 @@ class PassedOn:
 class Added:
     """A room's additions.
 
-    `part` serves later rooms. `reads` are policy statements for all people, `tries` for the acceptance,
-    `lets` for one kind of people.
+    - `part`: serves later rooms.
+    - `reads`: policy statements for all people.
+    - `tries`: statements for the acceptance.
+    - `lets`: statements by kind of people.
     """
 
     part: Any = None

@@ -20,7 +20,7 @@ GITHUB = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 _OWNER, _NAME = r"[A-Za-z0-9-]{1,39}", r"[A-Za-z0-9._-]{1,100}"
 _REPOSITORY = re.compile(rf"{_OWNER}/{_NAME}|{_OWNER}@[0-9]+/{_NAME}@[0-9]+")
-"""OWNER/NAME, or OWNER@ID/NAME@ID: then a later repository of the same name is refused.
+"""OWNER/NAME, or OWNER@ID/NAME@ID. With ids, a later repository of the same name is refused.
 
 GitHub's tokens have ids for repositories created after 2026-07-15.
 """

@@ -44,7 +44,7 @@ RECEIVES_MAX = 30
 """Tries of a message, one per visibility timeout. They cover about 2.5 hours of an outage."""
 
 BATCH_MAX = 4
-"""Messages per call. A call has time for four slow starts. Without a start, a message loses a try."""
+"""Messages per call. A call has time for four slow starts. A message without a start loses a try."""
 
 MESSAGE_BYTES_MAX = 16_384
 """Maximum size of a message: ten times a request. The dead-letter queue takes it with its reason."""

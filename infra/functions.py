@@ -29,8 +29,8 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 class HandlerFunction(lambda_.Function):
     """A handler's function: `HoldFunds` runs `handlers/core/hold_funds.py`.
 
-    The settlement machine calls `qualified`: the function, or a version. An execution keeps its version over
-    a deployment. Versions stay as long as the function. A failed deployment deletes its version; recovery
+    The settlement machine calls `qualified`: the function, or a version. Each execution keeps its version: a
+    later deployment deletes none. A failed deployment deletes only the version that it added; recovery then
     resumes that version's settlements.
     """
 

@@ -30,7 +30,7 @@ _SHOWN = (
 _REST_SECONDS = 3
 """Time that VerifyKyc needs besides the exchange, for its secret and DynamoDB.
 
-It sends a request only if two of these seconds remain for the work after it (`RESERVED_SECONDS`).
+It sends a request only if two of these seconds remain afterwards (`RESERVED_SECONDS`).
 """
 
 
@@ -100,7 +100,7 @@ class Kyc(Construct):
             pager.level("ReviewsEnding", "ReviewsEnding", "A review ends within the hour, and is reversed.")
 
     def _check_health(self, verify: lambda_.Function) -> None:
-        """Check each minute whether an open circuit can close without a payment.
+        """Call VerifyKyc each minute, so that an open circuit can close without a payment.
 
         Only VerifyKyc reaches the provider.
         """

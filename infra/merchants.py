@@ -40,7 +40,7 @@ _BATCH_MAX = 100
 _BEHIND_SECONDS = 150
 """Age of a message at which a person must look.
 
-After three receives without success, SQS no longer counts a message. They take at least three minutes.
+Three receives without success take at least three minutes. Afterwards, SQS omits the message from this age.
 """
 
 

@@ -89,7 +89,7 @@ class OrdersApi(HttpApi):
 
 
 def build(core: Core, settings: OrdersSettings) -> Added:
-    """Build the room. TakeOrder asks VerifyKyc for a probe, PublishEvents for a replay."""
+    """Build the room. TakeOrder asks VerifyKyc for a probe, and PublishEvents for a replay."""
     function = core.functions["TakeOrder"]
     core.let_ask_recovery(function)
     for variable, asked in (("VERIFY_KYC", "VerifyKyc"), ("PUBLISH_EVENTS", "PublishEvents")):

@@ -7,7 +7,7 @@ NOT_NAMED = "https://bank.invalid"
 """A placeholder: `.invalid` never exists (RFC 2606)."""
 
 EXCHANGE_SECONDS_MAX = 15
-"""Longest exchange: `EXCHANGE_WITHIN` in `payouts/policy.py`. Later, others ask about the payout."""
+"""Longest exchange: `EXCHANGE_WITHIN` in `payouts/policy.py`. Later, other calls ask about the payout."""
 
 _NAME = re.compile(r"(?=.{1,30}\Z)[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
@@ -16,7 +16,7 @@ _REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
 _CHECKED_BY, _CHECK_DIGITS = 97, range(2, 99)
 _HOLDER_LENGTH_MAX = 70
-"""Characters. `payouts/iban.py` and `payouts/payout.py` have the same rules for IBANs and holders."""
+"""Maximum characters. `payouts/iban.py` and `payouts/payout.py` have the same rules for IBANs and holders."""
 
 FILES_CURRENCY = "EUR"
 """The currency of files, as in `payouts/over_files.py`: a file is a SEPA credit transfer."""

@@ -39,7 +39,7 @@ again. Both may withdraw a proposal.
 """
 
 POLICIES = {kind: kind.title().replace("-", "") for kind in _PEOPLE}
-"""The policy is `People<name>`, its output `<name>PolicyArn`."""
+"""Names by kind, in the policy `People<name>` and its output `<name>PolicyArn`."""
 
 
 def people(of_rooms: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

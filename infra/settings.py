@@ -34,7 +34,7 @@ _STREAM_LABEL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}")
 _ADDRESS = re.compile(r"[^@\s/?#]+@[^@\s/?#]+\.[^@\s/?#]+|https://[^@\s/?#]+(/[^\s@?#]*)?")
 _DAY_SECONDS = 86_400
 _FULL_KEYS_MAX = 20
-"""Each function has these keys in its environment, which takes 4 KB."""
+"""Maximum of `log_full_keys`. Each function has them in its environment, which takes 4 KB."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ class RowKeys(Construct):
         return {"ROW_KEYS": self._texts[self._signing - 1]}
 
     def give_all(self, function: lambda_.Function) -> None:
-        """Let a function sign rows, and prove rows of every key. Its last key signs."""
+        """Give a function all signing keys, to prove rows. The last one signs rows."""
         signing = self._texts[self._signing - 1]
         keys = [*(one for one in self._texts if one != signing), signing]
         self.give(function, {"ROW_KEYS": " ".join(keys)})

@@ -1,6 +1,6 @@
 """Allowed and refused requests of each role, derived from the grants.
 
-A policy simulator needs context keys to decide a request.
+Each has the context keys that a policy simulator needs.
 """
 
 from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ EXPRESS_SECONDS_MAX = 300
 """An Express execution's limit, and so a synchronous call's."""
 
 _MARK = "StageConfig"
-"""An output that every saga has. TableName is another."""
+"""Every saga has this output, and TableName. Their prefix names the saga."""
 
 CONNECTIONS = 10
 """A client's connections: botocore's default."""

@@ -43,7 +43,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give all processes of xdist one order again."""
+    """Restore one order of tests for all xdist processes."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: str(item.path))
 
@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a bytes parameter by text: mutmut runs tests by ids, and pytest leaves bytes as they are there."""
+    """Give a bytes parameter a printable id, because mutmut runs tests by their ids."""
     return repr(val)[2:-1] if isinstance(val, bytes) else None
 
 
@@ -81,7 +81,7 @@ def _nonce(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """Take back the handlers that a command has set: its process would have ended with it."""
+    """Restore the signal handlers that a command has replaced; outside tests, its process would end."""
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for one, handler in before.items():

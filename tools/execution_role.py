@@ -50,7 +50,7 @@ def _of_kind(kind: str) -> Iterator[str]:
 
 
 def documents(actions: Iterable[str]) -> list[dict[str, Any]]:
-    """Return policy documents that allow actions, in order, each as long as IAM allows."""
+    """Return policy documents that allow the actions in sorted order, each within DOCUMENT_MAX."""
     found: list[list[str]] = [[]]
     for action in sorted(actions):
         if len(_text(_document([*found[-1], action]))) > DOCUMENT_MAX:

@@ -1,4 +1,4 @@
-"""The guard before an update, which infra/preflight/guard.py describes.
+"""Compare a stack's templates before an update, with the guard of infra/preflight/guard.py.
 
     python tools/guard_changes.py DEPLOYED.json NEW.json
 

@@ -64,7 +64,7 @@ class _Hung:
     has_committed: bool = False
 
     def goes_on(self) -> None:
-        """Let it write. Raises Refused if its transaction does not commit."""
+        """Let the process write. Raises Refused if its transaction does not commit."""
         self.may_go.set()
         assert self.is_over.wait(_SECONDS_MAX), "a hung process did not go on"
         if not self.has_committed:

@@ -8,7 +8,7 @@ from benchmarks.rivals import AMOUNT, FEE
 
 SETTLED = {"alice": -AMOUNT, "bob": AMOUNT - FEE, "fees": FEE, "escrow": 0}
 REVERSED = dict.fromkeys(SETTLED, 0)
-"""The changes of a payment that has settled, and of one that has been reversed, in minor units."""
+"""The changes of the balances by a settled and by a reversed payment, in minor units."""
 
 
 class Verdict(StrEnum):

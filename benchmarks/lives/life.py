@@ -1,4 +1,4 @@
-"""A life: what happens to one payment, drawn from a seed.
+"""A life: the events of one payment, drawn from a seed.
 
 A fault has a logical position: the step and the number of its try. So it applies to each way.
 """
@@ -25,7 +25,7 @@ REVERSALS = frozenset({Step.REFUND, Step.RECLAIM, Step.VOID})
 
 
 class Kind(StrEnum):
-    """What happens to the write of a step's try."""
+    """The fate of the write in a try of a step."""
 
     LOST = "commits, and its answer gets lost"
     DIES_BEFORE = "never leaves: its process dies before it"
@@ -48,9 +48,9 @@ _REJECTED_SHARE, _CLOSED_SHARE = 0.25, 0.25
 class Life:
     """The events of one payment.
 
-    `payee_closed_from` is the try of the release at which the payee's account closes, until the reversal has
-    begun; 0 if it stays open. `reversal_refused` is the number of tries of each reversal that the database
-    refuses, or `FOR_EVER`.
+    `payee_closed_from` is the number of the release's try at which the payee's account closes, or 0. The
+    account reopens once the reversal has begun. `reversal_refused` is the number of tries of each reversal
+    that the database refuses, or `FOR_EVER`.
     """
 
     seed: int

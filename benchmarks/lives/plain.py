@@ -64,7 +64,7 @@ class Table:
         return row
 
     def close(self, who: str) -> None:
-        """Delete an account from the table, and keep its row."""
+        """Delete an account from the table; keep its row for `reopen`."""
         name = _names(who)
         self._kept[name] = self.row(name)
         self._client.delete_item(TableName=self._table, Key=self.key(name))

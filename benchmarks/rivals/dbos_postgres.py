@@ -105,7 +105,7 @@ class Dbos:
             self.counted.watch(engine)
 
     def attempts(self, key: str) -> Sequence[Attempt]:
-        """Return one call: the same workflow again continues after its last step."""
+        """Return one call. Called again, the workflow continues after its last step."""
 
         def run() -> None:
             with SetWorkflowID(key):

@@ -43,7 +43,7 @@ class Durable:
         self._runner = DurableFunctionTestRunner(handler=function)
 
     def attempts(self, key: str) -> Sequence[Attempt]:
-        """Return one call: the runner retries its steps."""
+        """Return one call, because the runner retries its steps."""
         sent = json.dumps(payment(key))
 
         def run() -> None:

@@ -27,7 +27,7 @@ from tests.e2e.provider import CREDENTIALS, secret
 from tests.kyc.network import silent_ports
 
 CONCURRENCY = 64
-"""The embedded account's quota: each function in flight is a process of this machine."""
+"""The embedded account's quota. Each function in flight is a process of this machine."""
 
 LIMITS = {"VerifyKyc": 16, "KycDecided": 2, "HoldFunds": 8, "ReleaseFunds": 6, "CollectFee": 6}
 """Concurrency limits of functions that take no part in a reversal.

@@ -19,7 +19,7 @@ LOOKUP_SECONDS = 2.0
 class Hours:
     """Some hours of the day: the name of their trouble, and their share of the whole day.
 
-    `lookup_seconds` is what a lookup of the provider's name takes, `silent` the number of dead addresses
+    `lookup_seconds` is the time of a lookup of the provider's name, `silent` the number of dead addresses
     before the good one. `garbage` is the share of payments by the one client for whom the answer is garbage.
     """
 

@@ -118,7 +118,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _meant(kind: str, head: Sequence[str], found: Mapping[str, Sequence[str]]) -> str:
-    """Render each name in the code, with its meaning. Raises ValueError unless the names match."""
+    """Render each name in the code, with its meaning. Raises ValueError if `meanings.toml` differs."""
     if differing := sorted(MEANINGS[kind].keys() ^ found.keys()):
         raise ValueError(f"meanings.toml: [{kind}] has too many or too few of {', '.join(differing)}")
     return _table(
@@ -194,7 +194,6 @@ def _shared_options() -> str:
 
 
 def _commands() -> Iterator[str]:
-    """Yield the section of each command."""
     repeated = _repeated()
     for name, command in _leaves("settle", cli.command()):
         records = _options(command)

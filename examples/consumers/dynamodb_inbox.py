@@ -1,6 +1,6 @@
 """Apply outcome events to orders in DynamoDB, each at most once: a Lambda function behind an SQS queue.
 
-An order has two rows, with its payment's idempotency key as `pk`: itself, and the last sequence applied.
+An order has two rows, with its payment's idempotency key as `pk`: the order, and the last sequence applied.
 """
 
 import json

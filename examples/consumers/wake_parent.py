@@ -1,7 +1,7 @@
 """Wake a parent execution with its payment's outcome: a Lambda function.
 
 The parent and an EventBridge rule call it. A payment's row has the parent's task token and the latest
-outcome. Each can come first, twice or late. The call that finds both wakes the parent.
+outcome. Token and outcome can each come first, twice or late. The call that finds both wakes the parent.
 """
 
 import json

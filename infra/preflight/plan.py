@@ -29,7 +29,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A saga to deploy. `name` begins its physical names; `saga` begins its outputs."""
+    """A saga to deploy. `name` prefixes its physical names; `saga` prefixes its outputs' names."""
 
     stack: str
     saga: str = ""

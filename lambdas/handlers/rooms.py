@@ -104,7 +104,7 @@ def before_close(account: str, now: datetime) -> None:
 
 
 def load(seam: str) -> None:
-    """Import the parts of `seam` now, not on first use."""
+    """Import each room's part `seam` now, not on first use."""
     for _ in _brought(seam):
         pass
 

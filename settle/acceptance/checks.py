@@ -78,7 +78,7 @@ CHECKS = (
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )
-"""`circuit` comes last: after it, each VerifyKyc environment must learn that the circuit has closed."""
+"""`circuit` comes last, because each VerifyKyc environment learns only later that the circuit has closed."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
 LOAD_ROWS = (

@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the age of the oldest record. Readers fall behind if they throttle each other."""
+    """Report the oldest record's age. Raises Refuted for a reader that lags."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -104,7 +104,7 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 def canary(run: Run) -> str:
     """Check that each alias directs all executions to one version, equal to the deployed machine.
 
-    A rollback also restores the definition, so only the stack's status shows it.
+    After a rollback, all definitions are equal again, so the stack's status is checked, too.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:
@@ -187,7 +187,7 @@ def _locked(run: Run, name: str) -> str:
 
 
 def definition(run: Run, output: str) -> str:
-    """Return a machine's definition. An alias ARN has one part more."""
+    """Return a machine's definition. `output` has the ARN of the machine or of its alias."""
     arn = ":".join(run.stack.outputs[output].split(":")[:7])
     described = run.stack.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
     return str(described["definition"])

@@ -23,7 +23,7 @@ from settlement.core.model.orders import REVERSE
 from settlement.core.model.status import FINISHED
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""Payments with one key, and threads. On the embedded AWS, each concurrent call is a process."""
+"""Payments with one key, and the threads that send them. On the embedded AWS, each call is a process."""
 
 API_WAIT_SECONDS = 20
 """Longest wait of the services' API."""

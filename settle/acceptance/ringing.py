@@ -33,7 +33,6 @@ def ringing(run: Run) -> str:
 
 
 def _one_of_each_topic(run: Run, alarms: list[dict[str, Any]]) -> dict[str, str]:
-    """Return a silent alarm's name by topic. Raises Refuted if a topic has none."""
     found: dict[str, str] = {}
     for alarm in alarms:
         if alarm["StateValue"] != "ALARM" and alarm["AlarmActions"] and alarm["OKActions"]:

@@ -22,10 +22,10 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import Status
 
 DEPOSIT, AMOUNT = 10_000, 1_000
-"""Small deposit and payment, in minor units. The fee is not rounded away."""
+"""Small deposit and payment, in minor units. The fee is above zero."""
 
 REST_SECONDS_MAX = 180
-"""Longest wait for a payment. Recovery looks at it within minutes."""
+"""Longest wait for a payment to come to rest. Recovery resumes it within minutes."""
 
 _POLL_SECONDS = 0.25
 
@@ -135,7 +135,7 @@ class Run:
         return wait_for(holds, seconds)
 
     def in_flight(self) -> Iterator[str]:
-        """Wait for all payments. Yield a line for each that is unreadable, in flight or in LIMBO."""
+        """Wait for all payments to end. Yield a line for each still in flight, in LIMBO or unreadable."""
         give_up_at = time.monotonic() + REST_SECONDS_MAX
         for key in self.keys:
             try:

@@ -127,7 +127,6 @@ def _give_back(run: Run) -> list[str]:
 
 
 def _books(run: Run, in_flight: list[str]) -> str:
-    """Prove the books. Raises Refuted for faults or payments in flight."""
     run.waits_for = "the proof of the whole table"
     for _ in range(_PROOFS_MAX):
         proof = _proof(run.stack)

@@ -9,7 +9,7 @@ from settle.order import DoorThrottled
 
 
 class Throttled(Exception):
-    """A quota is exhausted. The message has the figures, `quotas` the quotas to raise."""
+    """A quota is exhausted. The message has the figures; `quotas` names the quotas to raise."""
 
     def __init__(self, message: str, *quotas: str) -> None:
         super().__init__(message)

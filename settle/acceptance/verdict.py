@@ -33,7 +33,7 @@ class NotApplicable(Exception):
 class Check:
     """A check. `prove` returns the evidence, or raises Refuted or NotApplicable.
 
-    - `rows`: the rows of docs/internals/not-proven-locally.md that the check tries, by their beginnings.
+    - `rows`: the first words of the rows in docs/internals/not-proven-locally.md that the check tries.
     - `seconds_max`: after this time the check is refuted.
     """
 

@@ -20,7 +20,7 @@ HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
 LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
 
 ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
-"""An alarm's construct, and its maximum time: two periods and CloudWatch's delay."""
+"""An alarm's construct, and the longest wait for it: two periods and CloudWatch's delay."""
 
 
 def events(run: Run) -> str:

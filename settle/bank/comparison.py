@@ -134,7 +134,7 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after `now`: a function's clock may be ahead."""
+    """Return the day after `now`, the last to search: a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 

@@ -62,7 +62,7 @@ def statements(revision: str | None) -> list[str]:
 
 
 def verifier(password: str) -> str:
-    """Return PostgreSQL's verifier of a password (RFC 5803). So no log has the password."""
+    """Return PostgreSQL's verifier of a password (RFC 5803). It keeps the password out of logs."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -11,7 +11,7 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
-"""Younger entries may be on their way. The journal gathers for two minutes, and may retry."""
+"""Entries younger than this may be on their way. The journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
 """Differences to name; others are counted."""
@@ -48,7 +48,7 @@ FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """Young entries, counted by second. A busy stage has a million."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
-"""The content of the view `ledger.suspense`. A user may lack access to this view, but read the entries."""
+"""The rows of the view `ledger.suspense`. A user may be allowed to read only the entries."""
 
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
@@ -78,7 +78,7 @@ class Verdict:
 
     - `behind_seconds`: the age of the oldest entry that the books lack; 0 without one. The entry may be
       posted after `until`.
-    - `suspense`: counts entries that came after their month was closed. They are no difference.
+    - `suspense`: counts entries that came after their month was closed. They are not differences.
     """
 
     until: str

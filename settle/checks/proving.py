@@ -1,6 +1,7 @@
-"""Plays short lives of a check. A seed decides a life's payments, faults, restarts and callbacks.
+"""Plays short simulated histories, called lives, of a check.
 
-A life calls the real file through VerifyKyc's code. A client inside the file reaches its real service.
+A seed decides a life's payments, faults, restarts and callbacks. A life calls the real file through
+VerifyKyc's code. A client inside the file reaches its real service.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from settlement.core.model.errors import CheckUnavailable, InvalidRequest
 
 BEGINNING = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECONDS_MAX = 3.0
-"""The deadline, as in VerifyKyc."""
+"""The deadline of an answer, as in VerifyKyc."""
 
 ACTIONS = 12
 PAYMENTS_MAX = 3
@@ -45,7 +46,7 @@ class Broken:
 
 
 class Died(BaseException):
-    """The function ended during the check."""
+    """Simulates that the function ends during the check."""
 
 
 @dataclass

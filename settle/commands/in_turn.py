@@ -20,7 +20,10 @@ class Answered:
 
 
 def in_turn(requests: Sequence[_Request], answer: Callable[[_Request], Answered], counted: str) -> NoReturn:
-    """Answer each request and show it; exit with the gravest code. A broken output does not stop the work."""
+    """Answer each request, show the answer, and exit with the gravest code.
+
+    A broken output does not stop the work.
+    """
     codes: list[Exit] = []
     is_written = True
     with console.counted(codes, len(requests), counted):

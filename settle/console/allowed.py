@@ -16,7 +16,7 @@ _FORBIDDEN, _MALFORMED = 403, 400
 
 
 class Allowed:
-    """The order routes that this AWS identity may use. Empty orders find them.
+    """The order routes that this AWS identity may use. Empty orders probe them.
 
     IAM refuses a forbidden route (403). On an allowed route, the function refuses an empty order (400).
     Neither writes.

@@ -43,8 +43,8 @@ def application(console: Console, port: int, ended: Callable[[], None]) -> Guard
     async def enter(request: Request) -> Response:
         """Exchange the token for the cookie.
 
-        It is a coroutine: in a thread pool, two browsers could both spend the token. It answers with a
-        refresh: after another program's link, a browser sends no strict cookie on a redirect.
+        It is a coroutine, because in a thread pool two browsers could both spend the token. It answers
+        with a refresh, because a browser opened by another program sends no strict cookie on a redirect.
         """
         cookie = console.session.enter(request.query_params.get("token", ""))
         if cookie is None:

@@ -51,8 +51,8 @@ class Guard:
     def _stranger(self, request: Request) -> Failure | None:
         """Return a Failure for a request from another host, page or browser.
 
-        The only valid host is the literal 127.0.0.1, so no foreign name can rebind to it. Any page may link
-        to ENTER: its token proves the person.
+        The only valid host is the literal 127.0.0.1, which stops DNS rebinding. Any page may link to ENTER:
+        its token proves the person.
         """
         if request.headers.getlist("host") != [self.host]:
             return Failure(421, "This is another host", "Host: it must be 127.0.0.1 with its port", _OTHER)
@@ -99,12 +99,12 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """Return a name with the port: a browser shares cookies between a host's ports."""
+    """Return the cookie's name. It has the port, because a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 
 def _headers() -> dict[str, str]:
-    """Return security headers. The policy `no-referrer` would give our forms the origin `null`."""
+    """Return security headers. The referrer policy `no-referrer` would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

@@ -15,7 +15,7 @@ from settle.exit_codes import CommandFailed, Exit
 HOST = "127.0.0.1"
 _CONNECTIONS_MAX = 64
 _END_SECONDS = 5
-"""Time for a running order after Ctrl-C. Afterwards it is recorded, or was not sent."""
+"""Time for a running order to end after Ctrl-C. By then it is recorded, or was not sent."""
 
 
 def serve(console: Console, port: int, announce: Callable[[str], None]) -> None:

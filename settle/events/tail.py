@@ -14,7 +14,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
-"""Message retention: a killed command's queue stays small."""
+"""Message retention. It keeps a killed command's queue small."""
 
 LEFT_BEHIND_SECONDS = 86_400
 """Age at which the next command removes a killed command's rule and queue."""
@@ -47,7 +47,7 @@ def _prefix(stack: Stack) -> str:
 def _listen(stack: Stack, name: str, key: str | None) -> str:
     """Create a rule and its queue. Return the queue's URL.
 
-    The queue gets its policy at once: a later call about a new queue may fail for a second.
+    The queue is created with its policy: a later call about a new queue may fail for a second.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = (

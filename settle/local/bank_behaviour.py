@@ -10,7 +10,7 @@ from settle.local.record import CONSTRUCTS_FOLDER, PROJECT
 CONTRACT = PROJECT / "docs" / "contracts" / "bank.openapi.yaml"
 CURRENCIES = CONSTRUCTS_FOLDER / "currencies.toml"
 REFUSAL, REFUSED_LATER, UNDECLARED = "account_closed", "account_blocked", "under_review"
-"""Reasons in answers. The bank can still pay after UNDECLARED: a stage must not declare it as a refusal."""
+"""Reasons in answers. The bank can still pay after UNDECLARED, so a stage must not declare it a refusal."""
 
 _PREFIX = "Bank"
 

@@ -63,7 +63,7 @@ class StrayLine:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A wanted statement: new, up to `day` (None: today), or file `number` again."""
+    """A requested statement: the new lines up to `day` (None: today), or the earlier file `number`."""
 
     currency: str
     day: date | None

@@ -56,8 +56,8 @@ class Line:
 class Account:
     """An account in one currency.
 
-    `prefix`: begins all names, unique to this run. `told`: number of lines on statements. `last_day`: the
-    last statement's day, initially the bank's first.
+    `prefix`: the start of all names, unique to this run. `told`: number of lines on statements.
+    `last_day`: the last statement's day, initially the bank's first.
     """
 
     currency: str
@@ -75,7 +75,7 @@ class Account:
         return self.opening + sum(line.amount for line in self.lines)
 
     def add(self, line: Line) -> None:
-        """Book a line, not before the day of the last line or statement."""
+        """Book a line, on the day of the last line or statement if that is later."""
         day = max(line.day, self.last_day, *(one.day for one in self.lines[-1:]))
         self.lines.append(replace(line, day=day))
 

@@ -63,7 +63,7 @@ class Provider(JsonHandler):
         self._answer(200, self.server.state.describe())
 
     def do_GET(self) -> None:
-        """Health checks are not counted as calls."""
+        """Answer a request, without counting it as a call."""
         if self.path == "/control":
             self._answer(200, self.server.state.describe())
         elif self.path == "/verifications":
@@ -152,7 +152,7 @@ class Provider(JsonHandler):
         return None
 
     def _misbehave(self, behaviour: Behaviour) -> bool:
-        """Misbehave; return True if a proper answer must follow."""
+        """Apply the behaviour. Return True if a proper answer must follow."""
         if behaviour in (Behaviour.CLOSE, Behaviour.HANG):
             self.close_connection = True
             self.server.stopped.wait(HANG_SECONDS if behaviour is Behaviour.HANG else 0)

@@ -34,7 +34,7 @@ class Running:
     sources: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
     ledger_url: str = ""
-    """The URL with its password; empty if PostgreSQL does not run."""
+    """The URL of finance's books, with its password; empty if PostgreSQL does not run."""
 
     @property
     def endpoint_url(self) -> str:

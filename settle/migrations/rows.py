@@ -112,7 +112,7 @@ _TOLD = ("version", "runner", "leased_until", "began_at", "deployment", "read", 
 
 
 def save(progress: Progress) -> Write:
-    """Return the write of `progress`. It replaces only the version that was read, or is the first version."""
+    """Return the write of `progress`. It replaces only the version that was read, or creates the row."""
     unchanged = Condition("version = :was", {":was": progress.version}) if progress.version else ABSENT
     row = replace(progress, version=progress.version + 1).to_row()
     return put(row, on_failure=_left, condition=unchanged)

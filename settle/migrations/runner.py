@@ -124,7 +124,7 @@ def _put(means: Means, progress: Progress) -> Progress:
     """Save the progress, with a new lease. Raises NotAlone after a takeover.
 
     If a person paused the migration meanwhile, the pause stays, and the next run reads the page again. A save
-    whose answer was lost counts.
+    counts even if its answer was lost.
     """
     leased = replace(progress, leased_until=timestamp(means.now() + LEASE))
     saved = _saved(means.store, leased)

@@ -46,7 +46,7 @@ _PERSONS = ("user_id", "approved_by", "approved_in", "break_glass", "request_id"
 def pages(stack: Stack, since: datetime, until: datetime, by: str | None) -> Iterator[list[dict[str, str]]]:
     """Yield orders from `since` to before `until`, oldest first, up to 100 a page.
 
-    `by` is part of a giver's or approver's ARN, in any case. An unreadable row has its reason in
+    `by` is part of a giver's or approver's ARN, in any letter case. An unreadable row has its reason in
     `unreadable`. It matches every `by`, so damage to a row hides no order.
     """
     first, last = timestamp(since), timestamp(until)

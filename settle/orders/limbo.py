@@ -55,8 +55,8 @@ def open_cases(stack: Stack, limit: int | None = None) -> tuple[list[Line], bool
 class Open:
     """Open cases, oldest first. `more`: there are others.
 
-    `unreadable`: rows that the index lists in LIMBO. They are shown for every account and error. No decision
-    applies to them.
+    `unreadable`: malformed rows that the index lists in LIMBO. Every filter admits them. No decision applies
+    to them.
     """
 
     states: list[SettlementState]

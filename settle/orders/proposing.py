@@ -41,7 +41,7 @@ def proposed(stack: Stack, key: str, answer: Mapping[str, Any]) -> dict[str, Any
 def approve(stack: Stack, key: str, shown: Mapping[str, Any]) -> dict[str, Any]:
     """Approve a proposal. Return the outcome, or the proposal if it needs more approvals.
 
-    The orders' API compares the values in `shown`. Safe to repeat.
+    The orders' API compares the proposal with the values in `shown`. Safe to repeat.
     """
     names = ("decision", "case", "part", "amount", "digest")
     answer = _move(stack, Move.APPROVE, key, {name: shown[name] for name in names if name in shown})

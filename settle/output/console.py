@@ -123,7 +123,7 @@ def print_record(fields: Mapping[str, Any], as_json: bool = False) -> None:
 def print_table(
     lines: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Collection[str] = ()
 ) -> None:
-    """Print a table. The columns `right`, for amounts, are flush right.
+    """Print a table. The columns in `right`, such as amounts, are flush right.
 
     On a narrow terminal, a row takes several lines with named values. A file or pipe gets whole lines.
     """

@@ -59,7 +59,7 @@ def snapshots(taken: Iterable[dict[str, Any]], as_json: bool) -> None:
 
 
 def render(snapshot: dict[str, Any], seen: dict[str, Any] | None = None) -> Group:
-    """Lay out `snapshot`. If it has an error, lay out `seen` with the error below."""
+    """Lay out `snapshot`. If it has an error, lay out `seen`, the last good one, with the error below."""
     if not snapshot["error"]:
         return Group(*_rows(snapshot))
     error = Text(printable(f"{snapshot['at']}  the look failed: {snapshot['error']}"), style=_TROUBLE)

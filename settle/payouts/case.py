@@ -90,7 +90,6 @@ def of_rows(state: State, rows: Iterable[Row]) -> OnRecord:
 
 
 def _beginning(state: State) -> str:
-    """Return the sort key prefix of decisions about the case's current state."""
     approval = keys.payout_approved(state.key, state.cases, state.digest)
     return str(approval["sk"]).removesuffix("APPROVED")
 

@@ -56,7 +56,6 @@ def _is_of_payee(row: Row) -> bool:
 
 
 def _of_payee(row: Row) -> dict[str, str]:
-    """Describe an order on a payee. Raises MalformedRow."""
     name = payout_rows.destination(row).name
     if row["sk"] == keys.destination(name)["sk"]:
         return {"order": "add-payee", "by": row["added_by"]}
@@ -82,7 +81,6 @@ def _of_case(stack: Stack, row: Row, payouts: dict[str, State]) -> dict[str, str
 
 
 def _payouts(stack: Stack, rows: Sequence[Row]) -> dict[str, State]:
-    """Return the readable payouts of these decisions, by key."""
     of_cases = (keys.subject(row) for row in rows if not _is_of_payee(row))
     names = {name: None for kind, name in of_cases if kind == "PAYOUT_CASE" and KEY.fullmatch(name)}
     found = dict[str, State]()

@@ -20,7 +20,7 @@ _APART = (
     *("key", "status", "account", "amount", "currency", "next"),
     *("case", "decided", "entries", "unreadable"),
 )
-"""Fields shown apart from a page's plain facts."""
+"""Fields that a page does not list among the plain facts."""
 
 _IBAN_SHOWN = 4
 
@@ -94,7 +94,6 @@ def entries(stack: Stack, state: State) -> tuple[list[Row], list[str]]:
 
 
 def _lines(stack: Stack, state: State, rows: Sequence[Row]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return lines, oldest first, and the names of malformed rows."""
     lines, malformed = list[dict[str, Any]](), list[str]()
     for row in rows:
         try:

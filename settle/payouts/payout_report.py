@@ -43,8 +43,6 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> t
 
 
 def _look(stack: Stack, key: str) -> tuple[list[Row], dict[str, Any]]:
-    """Return a payout's rows, and their description. Raises CommandFailed, MalformedRow."""
-
     def read(row: Row | None) -> tuple[list[Row], dict[str, Any]]:
         if row is None:
             raise payout.unknown(stack, key)

@@ -24,7 +24,7 @@ from settlement.payruns.file import Header, Kind, Line, RunFile
 from settlement.payruns.run import ENDED, Status
 
 EARLIER = timedelta(days=20)
-"""Equal lines of ended runs up to this age are duplicates. Two months' salaries are not."""
+"""Age of an ended run up to which equal lines are duplicates. Two months' salaries are not."""
 
 BACK = frozenset({"REJECTED", "COMPENSATED", "RETURNED", outcomes.REFUSED})
 """Outcomes after which the payer has the money: such a line may be paid again."""
@@ -150,7 +150,6 @@ def _destination(header: Header, line: Line, rows: Sequence[Row | None], at: dat
 
 
 def _payer(stack: Stack, checked: Checked) -> None:
-    """Compare the payer's account with the sum, and note the balance left."""
     header = checked.file.header
     state = stack.store.account(header.payer)
     if state is None:
@@ -244,7 +243,6 @@ def _by_content(lines: Sequence[Line]) -> dict[Same, list[Line]]:
 
 
 def _compare(stack: Stack, checked: Checked, earlier: Sequence[tuple[OnRecord, RunFile]]) -> None:
-    """Note how the file differs from the last run of the same name."""
     last = next((its for one, its in earlier if one.proposal.name == checked.file.header.name), None)
     if last is None:
         return

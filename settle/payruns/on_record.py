@@ -29,7 +29,10 @@ _ABSENT = dict.fromkeys(
 
 @dataclass(frozen=True)
 class OnRecord:
-    """A run's rows. `approved_by`: the approvers without the proposer. Only the stage verifies signatures."""
+    """A run's rows. Only the stage verifies their signatures.
+
+    `approved_by`: the approvers without the proposer.
+    """
 
     proposal: Proposal
     state: Run

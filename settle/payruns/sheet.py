@@ -66,7 +66,7 @@ _ARTEFACTS = {
     r"[=+\-@\uff1d\uff0b\uff0d\uff20].*": ("not begin as a formula", "replace the cell by its plain value"),
     r"'[=+\-@#0-9].*": ("have no apostrophe at its start", "remove it"),
 }
-"""Traces of a spreadsheet: a pattern, the rule that it breaks, and the remedy."""
+"""Texts damaged by a spreadsheet: the pattern, the broken rule, and the remedy."""
 
 _ANY_ARTEFACT = re.compile("|".join(_ARTEFACTS), re.DOTALL)
 

@@ -21,7 +21,7 @@ def uncounted(estimates: Mapping[str, int]) -> AbstractContextManager[Watch]:
 def prove(
     stack: Stack, processes: int = 1, *, signatures: bool = True, counting: Counting = uncounted
 ) -> dict[str, Any]:
-    """Prove the books. `signatures` requires permission to read the row keys."""
+    """Prove the books. Proving `signatures` requires permission to read the row keys."""
     currencies, row_keys = stack.config.currencies, stack.row_keys if signatures else None
     days = stack.config.shortest_retention_days
     with counting({READING: _estimate(stack)}) as count:

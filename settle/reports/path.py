@@ -26,7 +26,7 @@ SETTLEMENT, COMPENSATION = "settlement", "compensation"
 FORWARD = {step: facts.state for step, facts in SAGA.items()}
 REVERSING = {step: facts.moves.reversed_by for step, facts in SAGA.items() if facts.moves}
 _UNCLAIMED = "claim"
-"""The failed step of a settlement reversed before any request."""
+"""The failed step of a settlement reversed before its request came."""
 
 
 class Mark(StrEnum):

@@ -60,8 +60,6 @@ def describe(stack: Stack, key: str, at: datetime, *, redact: bool = False) -> d
 
 
 def _look(stack: Stack, key: str) -> tuple[Row, journal.Journal, Row | None]:
-    """Read a settlement's rows. Raises CommandFailed."""
-
     def read(row: Row | None) -> tuple[Row, journal.Journal, Row | None]:
         if row is None:
             raise settlement.unclaimed(stack, key)

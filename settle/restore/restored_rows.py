@@ -20,8 +20,8 @@ from settlement.signing.signature import RowKeys
 class Lacking:
     """The missing rows of one settlement, order or account.
 
-    `proven` counts rows whose sealed copy, signed again, has the sealed digest. Other copies lack texts: a
-    locked object must not hold these.
+    `proven` counts rows whose sealed copy, signed again, has the sealed digest. Other copies lack texts
+    that a locked object must not hold.
     """
 
     key: str
@@ -100,7 +100,7 @@ def _key_of_entry(row: Row) -> str:
 
 
 def _is_whole(image: Any, row_keys: RowKeys) -> bool:
-    """Return whether a row's copy, signed with one of the stage's keys, has the sealed digest.
+    """Return whether a row's copy, signed again with one of the keys, has the sealed digest.
 
     False for settlements and accounts: they have changed since.
     """

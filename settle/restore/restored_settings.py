@@ -49,9 +49,9 @@ def faults(stack: Stack, target: Stack, described: dict[str, Any]) -> list[str]:
 
 
 def _key_fault(stack: Stack, described: dict[str, Any]) -> list[str]:
-    """Return a fault if the tables' keys differ: roles may use only the stack's key.
+    """Return a fault if the tables' encryption keys differ: roles may use only the stack's key.
 
-    If the stack's own table is lost, return none.
+    If the stack's own table is lost, return no fault.
     """
     try:
         own = describe(stack)

@@ -8,7 +8,7 @@ from settlement.core.model.stored import MalformedRow, sound
 Line = dict[str, Any]
 
 UNREADABLE = "unreadable"
-"""The field of the reason. Only an unreadable row's line has it."""
+"""The field with the reason why a row is unreadable. Other rows' lines lack it."""
 
 
 def line(fields: Sequence[str], row: Row, reason: str, /, **known: Any) -> Line:

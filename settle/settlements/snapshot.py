@@ -20,7 +20,7 @@ from settlement.core.model.stored import MalformedRow
 from settlement.core.model.timestamps import timestamp
 
 LOOKED_AT_MAX = 100
-"""Most settlements in flight, and most cases, per snapshot."""
+"""Maximum settlements in flight, and maximum cases, per snapshot."""
 
 _PARTS = ("in_flight", "limbo", "circuit")
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL with the books' schema, and the command on a town with a sealed journal."""
+"""A PostgreSQL with the books' schema, and `settle ledger` on a test stage's sealed journal."""
 
 import sys
 from collections.abc import Callable, Iterator

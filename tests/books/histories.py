@@ -19,14 +19,14 @@ from tests.world.sealed import inserted
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}
-"""Months and their ends: the town's, and a later one, whose closing closes both."""
+"""The end of the town's month, and of a later one, whose closing closes both."""
 
 
 LINES = 5
 
 
 def of_bank() -> list[dict[str, Any]]:
-    """Return lines of the bank as the journal has them, all but one matched."""
+    """Return the bank's lines in the journal's form, all but one matched."""
     told = list[dict[str, Any]]()
     for number in range(LINES):
         identity = f"{number:064x}"
@@ -65,7 +65,7 @@ class History:
     seed: int
 
     def run(self) -> None:
-        """Run the history, repair it like a person, and judge it. Raises Broken."""
+        """Run the history, project all objects again, and check the rules. Raises Broken."""
         chance = random.Random(f"books {self.seed}")
         told = [*towns.objects(self.town, self.seed, chance.choice((1, 3, 8)), of_bank()).items()]
         closes_after = chance.randrange(len(told)) if chance.random() < 0.5 else None

@@ -72,7 +72,7 @@ def empty(server: str, request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def stack(empty: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The projector is PostgreSQL's user `guarded`, who needs a password."""
+    """A stack whose projector is the user `guarded`, who needs a password."""
     monkeypatch.setattr(aurora, "PROJECTOR", GUARDED)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return Stack(

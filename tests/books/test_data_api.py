@@ -106,7 +106,7 @@ def test_the_data_api_client_never_retries_a_statement() -> None:
 def test_a_statement_that_runs_twice_records_no_object_without_entries(
     client: FakeDataApi, connection: psycopg.Connection, town: Town
 ) -> None:
-    """A service that repeats a statement automatically: its second answer says that the object is known."""
+    """If the service repeats a statement, its second answer says that the object is known."""
     name, content = an_object(entry(town, 1))
     once = client._execute_statement
 
@@ -166,7 +166,7 @@ def test_an_sql_error_counts_as_refusal_unless_it_is_temporary(
 
 
 def test_parameters_get_the_sql_types_that_aws_gives_them(client: FakeDataApi) -> None:
-    """Independent of its place: text is a varchar, and a number a bigint."""
+    """Wherever it stands, text is a varchar, and a number a bigint."""
     with api(client).transaction() as query:
         found = query("SELECT pg_typeof(:text)::text, pg_typeof(:number)::text", text="1", number=1)
 

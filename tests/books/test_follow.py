@@ -134,7 +134,7 @@ def test_a_journal_that_fails_is_shown_and_read_again(
     assert "journal: " not in whole
 
 
-def test_books_lag_at_a_missing_object_but_read_the_others(
+def test_a_missing_object_makes_lag_unknown_but_delays_no_other(
     command: Command, url: str, town: Town, journal: MemoryS3
 ) -> None:
     put(journal, towns.objects(town))

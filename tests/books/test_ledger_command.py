@@ -170,7 +170,7 @@ REFUSED: list[tuple[str, str, Exit, str]] = [
         for month in ("", "october", "2026-13", "2026-1", "2026-10-01", "0000-01")
     ),
 ]
-"""A command, its address or the fixture with it, and the command's exit code and error."""
+"""Arguments, address (or the fixture that has it), exit code and error."""
 
 
 @pytest.mark.usefixtures("sealed")

@@ -40,7 +40,7 @@ def suspense(connection: psycopg.Connection) -> set[str]:
 def test_figures_of_closed_months_never_change_whatever_the_closing_order(
     connection: psycopg.Connection, order: tuple[str, ...]
 ) -> None:
-    """After each close an entry of each month comes: figures up to the latest closed month stay."""
+    """After each closing, each month gets an entry; figures up to the latest closed month stay."""
     closed, late = dict[str, list[Any]](), set[str]()
     for number, closing in enumerate(order):
         months.close(connection, closing, LATER)

@@ -42,7 +42,7 @@ def tamper(connection: psycopg.Connection, statement: str) -> None:
         connection.execute("ALTER TABLE ledger.entry ENABLE TRIGGER USER")
 
 
-def test_equal_books_agree_with_one_digest_however_filled(taken: psycopg.Connection, town: Town) -> None:
+def test_equal_books_have_one_digest_however_they_were_filled(taken: psycopg.Connection, town: Town) -> None:
     verdict = check(taken, towns.entries(town))
 
     assert (verdict.agrees, verdict.entries) == (True, len(towns.entries(town)))
@@ -130,7 +130,6 @@ def test_an_entry_within_the_lag_is_not_a_difference(connection: psycopg.Connect
 def test_the_lag_is_the_age_of_the_oldest_unbooked_entry(
     connection: psycopg.Connection, town: Town, waited: timedelta
 ) -> None:
-    """The entry may be on its way or a difference."""
     rows = sorted(towns.entries(town), key=lambda row: str(row["posted_at"]))
     posted = [datetime.fromisoformat(row["posted_at"]) for row in rows]
     now = posted[-1] + waited
@@ -211,7 +210,7 @@ def test_a_late_entry_counts_in_the_month_of_its_arrival(
 def test_a_month_is_closed_once_it_is_over(
     connection: psycopg.Connection, month: str, ends: datetime
 ) -> None:
-    """The journal gathers a month's last entries for some minutes."""
+    """The journal needs some minutes for a month's last entries."""
     begins = ends + verify.LAG
     told = f"^month: {month} is not over, .* from {re.escape(timestamp(begins))} on$"
     for early in (ends - timedelta(days=1), begins - timedelta(milliseconds=1)):
@@ -222,7 +221,7 @@ def test_a_month_is_closed_once_it_is_over(
 
 
 def test_closing_a_month_and_projecting_wait_for_each_other(connect: Connect) -> None:
-    """No entry enters a month after its closing has read it."""
+    """Otherwise an entry could enter a month that its closing has already read."""
     projecting, closing = connect(), connect()
     closed = threading.Event()
 

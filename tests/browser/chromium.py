@@ -20,7 +20,7 @@ WIDE, NARROW, PAPER = 1280, 390, 718
 """Window widths: desktop, telephone, and A4 paper within margins of 10 mm."""
 
 TABS_MAX = 200
-"""Limit of Tab presses: no page here has that many Tab stops."""
+"""Limit of Tab presses. No page here has that many Tab stops."""
 
 _FOCUSED = """() => {
   const one = document.activeElement;
@@ -38,10 +38,10 @@ _CUT = """() => {
   const page = document.documentElement.scrollWidth;
   return [...(page > innerWidth ? [`the page: ${page}`] : []), ...found.map(told)];
 }"""
-"""Lists elements that overflow the window or themselves; drawings and table heads may overflow."""
+"""Lists elements that overflow the window or themselves, except in drawings and table heads."""
 
 _FAULTS = "() => axe.run({ resultTypes: ['violations'] })"
-"""Runs axe for violations only: describing passed rules takes a third of its time."""
+"""Runs axe for violations only, because describing passed rules takes a third of its time."""
 
 _COMMANDS = ("chromium", "chromium-browser")
 
@@ -123,7 +123,7 @@ class Looking:
             self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
     def pictures(self, name: str, at: str = "body") -> None:
-        """Keep a picture of each width in the window's scheme."""
+        """Take a picture at each width, in the window's colour scheme."""
         scheme = "" if self.scheme == "light" else f"-{self.scheme}"
         self.picture(f"{name}{scheme}", at)
         self.resize(NARROW)

@@ -19,7 +19,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def look(chromium: Browser) -> Iterator[Looks]:
-    """Windows, which must leave the browser's console empty."""
+    """Yield a function that opens windows. At the end, check that the browser's console is empty."""
     opened = list[Looking]()
 
     def looks(scheme: str = "light") -> Looking:

@@ -238,7 +238,7 @@ def test_a_page_of_another_origin_cannot_submit_a_decision(desk: Desk, served: S
     window.said.clear()  # the browser tells the refusal, too
 
 
-def test_the_session_is_ended_by_its_button(served: Served, look: Looks) -> None:
+def test_a_button_ends_the_session(served: Served, look: Looks) -> None:
     window = look().enter(served.address)
 
     window.choose("End the session")

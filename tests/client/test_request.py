@@ -122,7 +122,7 @@ def problems_of(**changes: Any) -> str:
 @example(("payer_name", "Dora\n"))
 @given(st.sampled_from(sorted(_VALUES)).flatmap(lambda name: st.tuples(st.just(name), _VALUES[name])))
 def test_the_client_accepts_what_the_contract_accepts(field: tuple[str, Any]) -> None:
-    """Apart from rules stated only in words: another payee, and a fee below the amount.
+    """Except for rules that the contract states only in words: another payee, a fee below the amount.
 
     In Python, unlike in JSON Schema, `$` matches before a last line break.
     """

@@ -80,14 +80,14 @@ def waiting(orders: psycopg.Connection[Any]) -> int:
 
 
 def is_alone(orders: psycopg.Connection[Any]) -> bool:
-    """Return whether ours is the only connection: killed readers are rolled back."""
+    """Return whether ours is the only connection, so killed readers are rolled back."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     return orders.execute(asked).fetchone() == (1,)
 
 
 @contextmanager
 def locked(database: str, key: str) -> Iterator[None]:
-    """Lock an order's row: readers stop at their effect."""
+    """Lock an order's row, so readers stop at their effect."""
     with psycopg.connect(database) as holder:
         holder.execute("SELECT 1 FROM orders WHERE key = %s FOR UPDATE", (key,))
         yield
@@ -138,7 +138,7 @@ def test_events_apply_correctly_in_any_order_and_repetition(
 def test_two_concurrent_readers_apply_each_sequence_once(
     database: str, orders: psycopg.Connection[Any], first: int, second: int, earlier: int
 ) -> None:
-    """The second waits for the first's commit and compares sequences."""
+    """The second reader waits for the first one's commit, then compares sequences."""
     order(orders, KEY)
     if earlier:
         postgresql_inbox.apply(orders, KEY, earlier, "PENDING")

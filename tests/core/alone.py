@@ -19,7 +19,7 @@ CORE = {"core", "aws", "_dependencies", "rooms"}
 
 
 class NoRooms(importlib.abc.MetaPathFinder):
-    """Refuses all our modules outside the core."""
+    """Refuses to import our modules outside the core."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         package, _, within = name.partition(".")

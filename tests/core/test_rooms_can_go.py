@@ -46,7 +46,7 @@ RUN = (
 
 OWN = {"handlers", "infra", "settle", "settlement"}
 BEHIND_AN_EXTRA = {PROJECT / "settle/local/postgresql.py"}
-"""Imports the books only on use, and reports if they are not installed."""
+"""A file that imports the books room only on use, and reports a missing installation."""
 
 
 def importers(room: str) -> Iterator[Path]:
@@ -60,7 +60,7 @@ def importers(room: str) -> Iterator[Path]:
 
 OPTIONAL = [room for room in rooms.OPTIONAL if is_there(room)]
 OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need in needs} - {*OPTIONAL})
-"""Rooms that no function of another room needs, but a construct or a command does."""
+"""Rooms that other rooms' functions do not need, but a construct or a command does."""
 
 
 def test_the_listed_rooms_are_optional() -> None:
@@ -118,7 +118,7 @@ def run(copy: Path, *program: str) -> None:
 
 
 @pytest.mark.long
-def test_without_the_optional_rooms_the_app_imports_and_settles(without: Path) -> None:
+def test_without_each_optional_room_the_app_imports_and_settles(without: Path) -> None:
     assert not [*without.rglob(f"{without.name}/*.py")]
     run(without, "-c", IMPORT_ALL)
     run(without, "-m", "tests.core.alone", "with rooms")
@@ -126,7 +126,7 @@ def test_without_the_optional_rooms_the_app_imports_and_settles(without: Path) -
 
 @pytest.mark.long
 @pytest.mark.parametrize("room", OF_FUNCTIONS)
-def test_the_functions_work_without_a_single_optional_room(room: str, tmp_path: Path) -> None:
+def test_the_functions_work_without_each_room_that_no_other_needs(room: str, tmp_path: Path) -> None:
     copy_without(room, tmp_path / room)
     for tree in ("infra", "settle"):
         shutil.rmtree(tmp_path / room / tree)
@@ -136,7 +136,7 @@ def test_the_functions_work_without_a_single_optional_room(room: str, tmp_path: 
 
 
 @pytest.mark.long
-def test_without_the_optional_rooms_the_tests_pass(without: Path) -> None:
+def test_without_each_optional_room_the_tests_pass(without: Path) -> None:
     quiet = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--assert=plain")
     run(without, *quiet, "--collect-only", "tests")
     run(without, *quiet, "-m", "not long", *RUN)

@@ -31,7 +31,7 @@ def pytest_runtest_makereport(
 def embedded() -> Iterator[Embedded]:
     """One embedded AWS with the real app, for all tests that do not break it.
 
-    Its schedules are off: tests compare the whole table, and recovery would reverse other tests' late
+    Its schedules are off, because tests compare the whole table, and recovery would reverse other tests' late
     settlements.
     """
     with embedded_aws() as embedded:

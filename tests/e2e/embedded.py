@@ -210,7 +210,7 @@ class Embedded:
 
     @contextmanager
     def without_grants(self, state: str, action: str | None = None) -> Iterator[None]:
-        """Temporarily remove a function's grants, or one action's, so that it fails unforeseen."""
+        """Temporarily remove a function's grants, or one action's, so that it fails unexpectedly."""
         iam, role = self.stack.client("iam"), self.roles[state]
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policies = {
@@ -262,7 +262,7 @@ class Embedded:
                     process.kill()
 
     def _warm(self, function: str) -> bool:
-        """Give a function an environment by a call that it refuses."""
+        """Start an environment by a call that the function refuses."""
         self._lambda.invoke(FunctionName=self.functions[function], Payload=b'{"state": 0}')
         return True
 
@@ -284,7 +284,7 @@ class Embedded:
         return taken
 
     def run(self, machine: str, content: Any, name: str | None = None) -> str:
-        """Start an execution of the machine of an output; return its ARN."""
+        """Start an execution of the machine that an output names; return the execution's ARN."""
         name = name or new_key("execution")
         started = self.step_functions.start_execution(
             stateMachineArn=self.stack.outputs[machine], name=name, input=json.dumps(content)
@@ -363,7 +363,7 @@ class Embedded:
         return self.stack.client("lambda")
 
     def _physical(self, resource_type: str) -> dict[str, str]:
-        """Return physical names by construct: a logical id is the construct's name and eight digits."""
+        """Return physical names by construct. A logical id is the construct's name and eight digits."""
         pages = self.stack.client("cloudformation").get_paginator("list_stack_resources")
         return {
             resource["LogicalResourceId"][:-8]: resource["PhysicalResourceId"]

@@ -19,7 +19,7 @@ from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_k
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
 
 GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
-"""Statuses of a reversed payment: Express does not await the reversal's end."""
+"""Statuses of a reversed payment. Express does not await the reversal's end."""
 
 WAITING = ("PROCESSING", "COMPENSATING")
 
@@ -44,7 +44,7 @@ class Payment:
         return self.embedded.settlement(self.key)
 
     def over(self) -> Row:
-        """Wait until it is neither in process nor in reversal; return its row."""
+        """Wait until the payment is neither in process nor in reversal; return its row."""
 
         def is_over() -> bool:
             row = self.embedded.stack.store.read(keys.settlement(self.key))

@@ -48,7 +48,7 @@ def deploy(embedded: Embedded, *, broken: bool) -> None:
 
 @contextmanager
 def broken(embedded: Embedded) -> Iterator[None]:
-    """Break ReclaimFunds; meanwhile the machine repeats each call once, and soon.
+    """Break ReclaimFunds, and let the machine retry each call only once, after a second.
 
     The embedded AWS takes 20 s for each call of an unstartable function.
     """
@@ -97,7 +97,10 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
 
 
 def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str, str]]]) -> list[str]:
-    """Return the topics' messages up to a mark, and for some seconds: other tests' alerts may never pause."""
+    """Return the topics' messages once each topic's mark has come and some seconds have passed.
+
+    Other tests' alerts may never pause.
+    """
     mark, told = secrets.token_hex(8), list[str]()
     until = time.monotonic() + PAGE_SECONDS
     for topic in TOPICS:
@@ -112,7 +115,7 @@ def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str
 
 
 def test_a_broken_reversal_function_pages_once_and_recovers_after_repair(embedded: Embedded) -> None:
-    """The machine lists no import error: it is neither a refusal nor the payee's fault."""
+    """The definition lists no import error, which is neither a refusal nor the payee's fault."""
     payee = new_account(embedded, "hugo")
     payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]
     keys = [str(pay(embedded, payer, payee, "48.20")["key"]) for payer in payers]

@@ -13,7 +13,7 @@ def lines(*requests: dict[str, Any]) -> str:
     return "\n".join(json.dumps(one) for one in requests)
 
 
-def test_up_again_finds_the_running_embedded_aws_and_status_agrees(embedded: Embedded) -> None:
+def test_a_second_up_and_status_return_the_running_embedded_aws(embedded: Embedded) -> None:
     before = embedded.running()
 
     first, second = embedded.up(), embedded.up()
@@ -149,7 +149,7 @@ def test_a_deployed_stack_is_found_by_its_name(embedded: Embedded) -> None:
 
 
 @pytest.mark.parametrize("stack", ["no-such-stack", "CDKToolkit"])
-def test_a_stack_of_another_kind_is_not_found(embedded: Embedded, stack: str) -> None:
+def test_a_missing_or_unrelated_stack_is_reported_as_not_found(embedded: Embedded, stack: str) -> None:
     code, line = embedded.refused(
         "status", "order-2026-000101", "--stack", stack, **by_aws_variables(embedded)
     )

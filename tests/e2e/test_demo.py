@@ -8,7 +8,7 @@ from tests.e2e.embedded import Embedded
 pytestmark = pytest.mark.long
 
 WRITE_UNITS_MAX, READ_UNITS_MAX = 20, 1.5
-"""Units per settlement. VerifyKyc reads the row; HoldFunds a payee unseen for a minute (half a unit)."""
+"""Maximum units per settlement. Reads: the row (one unit), and a payee unseen for a minute (half a unit)."""
 
 DEMO_CALLS = 7
 """Failing calls before the circuit opens: three for each of two payments, then one more."""
@@ -37,7 +37,7 @@ def test_both_machines_settle_each_demo_example_at_the_expected_cost(demo: dict[
 
 
 def spent(lines: list[dict[str, Any]], what: str) -> float:
-    """Return the most that a settlement spent; check that half spent about as much.
+    """Return the most that a settlement spent; check that the median is at most one unit less.
 
     On a busy machine the embedded AWS may lose a log line.
     """

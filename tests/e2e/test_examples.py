@@ -109,7 +109,7 @@ def test_each_example_ends_exactly_as_expected(embedded: Embedded, machine: Mach
 
 @pytest.mark.parametrize("machine", Machine)
 def test_an_asset_settles_like_a_currency(embedded: Embedded, machine: Machine) -> None:
-    """Points have no decimals: of 250 the fee of 1 % is 2."""
+    """Points have no decimals, so the 1 % fee of 250 is 2."""
     payer, payee = (
         new_account(embedded, "dora", "1000", "POINTS"),
         new_account(embedded, "emil", "0", "POINTS"),

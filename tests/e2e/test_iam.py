@@ -221,7 +221,6 @@ def test_a_transaction_needs_permission_for_each_of_its_writes(
 
 
 def test_all_embedded_processes_listen_only_on_localhost(embedded: Embedded) -> None:
-    """Tested in a quick module: a second embedded AWS avoids the ports of the first."""
     embedded.invoke("HoldFunds", {})  # so that there is a function with a server for it
     assert len(embedded.processes()) > 1
 

@@ -73,7 +73,7 @@ def test_a_killed_function_is_called_again_by_its_machine(embedded: Embedded, st
 
 
 def test_a_reversal_that_died_before_beginning_is_decided_again(embedded: Embedded) -> None:
-    """The payment is still in process: it meets the same refusal again and is reversed."""
+    """The payment is still in process, so it meets the same refusal again and is reversed."""
     rich = new_account(embedded, "rich", "1000000.00")
     one = Payment(embedded, payment(embedded).request | {"payee": rich})
     with embedded.frozen("BeginCompensation"):
@@ -158,7 +158,7 @@ def test_an_execution_that_died_entering_limbo_is_replaced(embedded: Embedded, s
 def test_reversals_blocked_by_a_broken_function_complete_after_its_repair(
     embedded: Embedded,
 ) -> None:
-    """As after a bad deployment: each call of each execution raises an error that no definition lists."""
+    """As after a bad deployment, each call of each execution raises an error that no definition lists."""
     ones = [settled(embedded) for _ in range(4)]
     for one in ones:
         one.pay_back()

@@ -38,13 +38,13 @@ A reviewer may decide before the first outcome is read; events come in any order
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Embedded]:
-    """A separate stage: the page's last command ends it, and its proof counts the demo's payments."""
+    """A separate stage, because the page's last command ends it, and its proof counts the demo's payments."""
     with embedded_aws() as own:
         yield own
 
 
 def run(command: str, reader: Embedded, folder: Path) -> tuple[int, list[str]]:
-    """Run a command of the page; the installation has been done."""
+    """Run a command of the page, after the installation."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     finished = subprocess.run(
         ["bash", "-c", "settle demo" if command == DEMO else command],

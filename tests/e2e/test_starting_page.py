@@ -126,7 +126,7 @@ def test_the_express_client_outwaits_an_execution_and_never_retries(express: Ups
 
 
 def test_the_pages_example_runs_unchanged_on_the_embedded_aws(embedded: Embedded) -> None:
-    """In a shell with only the AWS variables that `settle local env` prints."""
+    """It runs in a shell with only the AWS variables that `settle local env` prints."""
     (shown,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     finished = subprocess.run(
         ["bash", "-euc", shown],

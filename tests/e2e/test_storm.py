@@ -60,8 +60,8 @@ UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
 class Storm:
     """Settlements of 1.00 EUR in progress while functions die, with the number of deaths.
 
-    Every tenth cannot be released: its payee has the highest balance. Each has its own payer, because an
-    account in LIMBO places no holds.
+    Every tenth cannot be released, because its payee has the highest balance. Each has its own payer, because
+    an account in LIMBO places no holds.
     """
 
     embedded: Embedded
@@ -178,9 +178,9 @@ class Storm:
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """Recovery runs by schedule.
+    """An embedded AWS with recovery's schedules, whose state outlives an orderly stop.
 
-    State outlives an orderly stop. At most 12 processes of functions run at once.
+    At most 12 processes of functions run at once.
     """
     with embedded_aws() as embedded:
         up = embedded.settle("local", "up", PERSIST_STATE="1", LAMBDA_ACCOUNT_CONCURRENCY="12")

@@ -26,11 +26,11 @@ CHANGED = (
 
 AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
-"""Provider's delay: keeps payments in flight during the change, up to four seconds."""
+"""Provider's delay, which keeps payments in flight during the change, up to four seconds."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:
-    """Return a copy of the sources; an upgrade breaks the contract between two functions."""
+    """Return a copy of the sources. If `upgraded`, it changes the contract between two functions."""
     for source in (LAMBDAS, STATE_MACHINES):
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in CHANGED if upgraded else ():

@@ -1,4 +1,4 @@
-"""Claims for any input; AssertionError if broken."""
+"""Claims that hold for any input. A broken claim raises AssertionError."""
 
 import json
 import re

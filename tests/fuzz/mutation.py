@@ -83,7 +83,7 @@ def copied(value: Any) -> Any:
 
 
 def levels_left() -> int:
-    """Return about a JSON parser's maximum depth in the caller's frame."""
+    """Return roughly how deep a JSON parser can read in the caller's frame."""
     if sys.version_info >= (3, 12):
         return _levels_of_c()
     frame, frames = sys._getframe(1), 0

@@ -72,7 +72,7 @@ class Stage:
 
 
 class _NoTime:
-    """A late clock, so no reader waits."""
+    """A clock that advances a minute per reading, so no reader waits."""
 
     def __init__(self) -> None:
         self._now = 0.0

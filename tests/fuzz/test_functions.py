@@ -50,10 +50,10 @@ WIRED = (
 
 
 def test_every_function_is_fuzzed() -> None:
-    """The others read nothing of their event.
+    """The functions in `others` read nothing of their event.
 
     Their hostile rows and objects are in test_reconcile_books.py, test_read_statements.py and
-    tests/books/test_project_entries.py. Those of payouts are in tests/handlers/payouts/test_hostile_input.py.
+    tests/books/test_project_entries.py; for payouts, in tests/handlers/payouts/test_hostile_input.py.
     """
     others = {"reconcile_books", "read_statements", *there("books", "project_entries"), *PAYOUTS}
     others |= {*there("payruns", "pay_lines")}

@@ -64,7 +64,7 @@ class Calls(AllFunctions):
 
     @contextmanager
     def fails(self, method: str, error: BaseException, *, after: bool = False) -> Iterator[None]:
-        """Let a method of the store raise, instead of its effect or `after` it."""
+        """Let a method of the store raise an error, in place of its effect or `after` it."""
         real = getattr(_dependencies.store, method)
 
         def fail(*positional: Any, **named: Any) -> None:
@@ -78,7 +78,7 @@ class Calls(AllFunctions):
 
     @contextmanager
     def dies_at_write(self, number: int) -> Iterator[None]:
-        """Let the store's write of this number, from 0, raise instead of its effect."""
+        """Let the store's nth write, counted from 0, raise an error and write nothing."""
         call, writes = _dependencies.store._call, count()
 
         def dying(operation: str, *arguments: Any, **more: Any) -> Any:
@@ -205,7 +205,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Later:
-    """Move the handlers' clock, by default by seven seconds."""
+    """Set the handlers' clock to a time after `NOW`, by default seven seconds."""
 
     def move(**by: float) -> None:
         moment = NOW + timedelta(**by or {"seconds": 7})
@@ -236,7 +236,7 @@ def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Run another call once, around the next call of a method."""
+    """Run another call once, before or after the next call of a method."""
 
     def interleave(owner: Any, method: str, act: Callable[[], object], *, after: bool = False) -> None:
         real = getattr(owner, method)
@@ -257,7 +257,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Return sums of metrics published since the last call; of ages, the maximum."""
+    """Return each metric's sum since the last call, or its maximum if it is in seconds."""
     published: list[str] = []
 
     def publish(document: str) -> None:

@@ -60,7 +60,7 @@ def limbo(calls: Calls) -> None:
 
 
 def recover_later(calls: Calls, **by: float) -> dict[str, float]:
-    """Run recovery this much later; return what it has counted."""
+    """Run recovery this much later; return its metrics."""
     calls.later(**by)
     calls.counted()
     calls.recover()
@@ -68,7 +68,7 @@ def recover_later(calls: Calls, **by: float) -> dict[str, float]:
 
 
 def quietly(recover: Callable[[], None]) -> None:
-    """Ignore warnings: the first of two runs in one process publishes both runs' metrics."""
+    """Run without warnings, because the first of two runs publishes the metrics of both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recover()

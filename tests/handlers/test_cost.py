@@ -1,6 +1,6 @@
 """The handlers' DynamoDB calls and write units: five writes and two reads on the happy path.
 
-Units by AWS's rule. Refused writes also cost theirs; they are counted apart.
+Units follow AWS's rule. Refused writes cost units, too, and are counted apart.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ from tests.world.services import signed, text
 GET, PUT, UPDATE, TRANSACT = "get_item", "put_item", "update_item", "transact_write_items"
 QUERY = "query"
 LAGGING_GET = "get_item, which may lag"
-"""Half the price of a consistent read."""
+"""An eventually consistent read, at half the price of a consistent one."""
 
 TO_SHOP = WIRE | {"payee": "merchant.shop"}
 ORDERED = (GET, TRANSACT, GET)

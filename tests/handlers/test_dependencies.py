@@ -87,7 +87,7 @@ def test_a_lazy_client_used_by_many_threads_is_made_once(monkeypatch: pytest.Mon
 
 
 def test_a_restored_snapshot_gets_new_randomness_and_new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SnapStart restores many environments from one snapshot: all would draw the same waits."""
+    """SnapStart restores many environments from one snapshot: they would all draw the same waits."""
     closed = list[str]()
     monkeypatch.setattr(_dependencies.dynamodb, "close", lambda: closed.append("dynamodb"))
     hooks = [hook for hook, _, _ in snapshot_restore_py.get_after_restore()]

@@ -212,8 +212,6 @@ LOGGED = CASES | {
 every_function = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 READS_BY_THE_KEY_ALONE = ("PrepareAlert", "ReportOutcome")
 CLAIMING = ("HoldFunds", "RejectSettlement")
-"""Functions that claim an unclaimed key."""
-
 WITH_REQUEST = (*CLAIMING, "ReportOutcome")
 """Settlement-machine functions that get the client's request, which may lack a fee."""
 

@@ -302,7 +302,7 @@ def test_hold_funds_counts_a_missing_key_only_in_valid_requests(calls: Calls) ->
 def test_a_settlement_held_without_names_replays_after_names_become_required(
     funded: Calls, settlement: Any, execution: str, refusal: type[Exception], metrics: dict[str, int]
 ) -> None:
-    """Recovery and the webhook start executions with the claimed content: refusal would leave money held."""
+    """Recovery and the webhook start executions with claimed content. A refusal would leave money held."""
     funded("HoldFunds")
     funded.change_config(party_names="required")
 
@@ -317,7 +317,7 @@ def test_a_settlement_held_without_names_replays_after_names_become_required(
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])
 def test_a_deeply_nested_request_is_refused_by_its_field(calls: Calls, depth: int) -> None:
-    """Lambda, and the embedded AWS, must be able to read it, or the caller learns nothing."""
+    """Lambda and the embedded AWS must be able to read it, or the caller would get no reason."""
     deep = json.loads("[" * depth + "]" * depth)
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"amount: must be a decimal string"):

@@ -224,7 +224,7 @@ def test_every_case_of_limbo_is_visited_within_minutes(
     assert len(looked_at) == number
 
 
-def test_each_run_begins_with_a_random_case() -> None:
+def test_each_limbo_run_begins_with_a_random_case() -> None:
     """A fixed stride would always leave out a case, for some number of cases."""
     assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}
 
@@ -290,7 +290,7 @@ def test_a_review_is_counted_only_shortly_before_its_end(
 
 
 def test_a_settlement_without_a_review_is_not_counted_as_review(calls: Calls) -> None:
-    """Checks an hour, in which recovery lists it repeatedly for its next look."""
+    """Recovery runs for an hour, in which it lists the settlement repeatedly."""
     claim(calls)
     for minute in range(0, 61, 4):
         calls.later(minutes=minute)

@@ -18,7 +18,7 @@ CLIENT = {"fee": "client", "fee_floor_basis_points": 50, "fee_ceiling_basis_poin
 BY_SCHEDULE = "fee: must be 0.48 by the stage's schedule, or be left out"
 BY_BOUNDS = "fee: must be from 0.24 to 0.96 for this amount, or be left out"
 OWN_FEE = WIRE | {"fee": "1.00"}
-"""A request with a fee that neither stage accepts."""
+"""A request with a fee that neither `SCHEDULE` nor `CLIENT` accepts."""
 
 LINK = {STARTED_BY: "arn:aws:states:eu-west-1:123456789012:execution:Upstream:order-1"}
 

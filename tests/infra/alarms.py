@@ -34,7 +34,6 @@ class Alarm(NamedTuple):
 
 
 def _ours(metric: str, threshold: int = 1, statistic: str = "Sum", seconds: int = 300, **more: Any) -> Alarm:
-    """Return an alarm on a metric from the functions' logs."""
     namespace = str(telemetry.metrics.namespace)
     return Alarm(namespace, metric, ("service", STACK), statistic, seconds, threshold, **more)
 
@@ -54,7 +53,7 @@ def _queue(queue: str, metric: str, threshold: int = 1) -> Alarm:
 
 
 ONE_FAULT_MINUTES = 30
-"""Period of a reversal's alarm: recovery restarts within 20 minutes, so one fault pages once."""
+"""Period of the alarms on reversals: recovery retries within 20 minutes, so that a fault pages once."""
 
 ALARMS = {
     # A run measures a stalled settlement when it is due: after the longest pause, and up to a minute late.
@@ -201,7 +200,7 @@ SUMS = {
     "StatesThrottled": ("AWS/States", {"ThrottledEvents"}),
     "DeliveryFailed": ("AWS/SNS", {"NumberOfNotificationsFailed"}),
 }
-"""Alarms on sums of metrics, on AWS only: the embedded AWS has no metric math."""
+"""Alarms on sums of metrics. The embedded AWS lacks them, because it has no metric math."""
 
 
 def of_stage(stage: str) -> dict[str, Alarm]:

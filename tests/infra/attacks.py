@@ -220,7 +220,7 @@ def raises_a_balance_with_an_entry(thief: Thief) -> None:
 
 
 def forges_a_hold(thief: Thief) -> None:
-    """Puts a payment whose money was never held; recovery has it approved and released."""
+    """Puts a payment whose money was never held. Recovery verifies and releases it."""
     thief.put(_row(thief.world, FORGED, escrow=FORGED.amount, hold_at=timestamp(thief.world.now)))
 
 

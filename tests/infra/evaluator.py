@@ -1,4 +1,4 @@
-"""IAM's evaluation of a role's policy, for this stack's features; others raise ValueError.
+"""Evaluate a role's policy as IAM does. Features that this stack does not use raise ValueError.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html
 """

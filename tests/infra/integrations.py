@@ -90,7 +90,7 @@ def of_target(stage: str, target: dict[str, Any]) -> Needed:
 
 
 def _any_version(function: str) -> str:
-    """Permit any version: an execution in flight may call an earlier one."""
+    """Return the pattern of all versions: an execution in flight may call an earlier one."""
     return function.replace("CurrentVersion}", ".Arn}:*")
 
 
@@ -107,8 +107,9 @@ def _tasks(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _of_task(task: dict[str, Any], texts: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a task's needs: https://docs.aws.amazon.com/step-functions/latest/dg/service-integration-iam-
-    templates.html.
+    """Yield the permissions that a task needs.
+
+    https://docs.aws.amazon.com/step-functions/latest/dg/service-integration-iam-templates.html
     """
 
     def named(value: str) -> str:

@@ -62,7 +62,7 @@ SEEDS = (
     *(5, 40, 45, 78, 85, 87, 95, 99, 124, 130, 153, 161, 162, 163, 165, 175),
     *(199, 204, 222, 238, 270, 279, 361, 395, 431, 470),
 )
-"""Observed seeds, with all kinds of calls of the first 480: `test_observed.py`."""
+"""Seeds whose lives make each kind of call that the first 480 make: see `test_observed.py`."""
 
 DEAD_LETTERS = "dead-letters"
 """The queue's address in the simulator."""
@@ -226,7 +226,7 @@ class _Inbox:
 
 
 def _counts_the_open_cases() -> None:
-    """Make ReconcileBooks look again at an account with a wrong case count."""
+    """Make ReconcileBooks read an account with a wrong case count again."""
     difference = Difference(keys.account("alice"), None, (), cases=("order-1",))
     look_again(WatchedStore(_dependencies.store, JUDGING, unwatched), difference, NOW)
 

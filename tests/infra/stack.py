@@ -37,7 +37,7 @@ MACHINES = SETTLEMENTS | {"Compensation": "STANDARD"}
 
 READING = [stage for stage, settings in STAGES.items() if settings.statements_every_minutes]
 PAYING = [stage for stage, settings in STAGES.items() if getattr(settings, "payouts", None)]
-"""Stages that read the bank's statements, and stages that pay out."""
+"""Stages that read the bank's statements (READING), and stages that pay out (PAYING)."""
 
 RUNNING = [stage for stage, settings in STAGES.items() if settings.pay_runs]
 OF_PAYRUNS = ("PayLines",)
@@ -61,7 +61,7 @@ KEPT = {
     }
     for stage, settings in STAGES.items()
 }
-"""Each stage's deletion policies: real money's data outlive the stack, unless its creation fails."""
+"""Each stage's deletion policies. Real money's data outlive the stack, unless its creation fails."""
 
 each_stage = pytest.mark.parametrize("stage", STAGES)
 each_stage_on_aws = pytest.mark.parametrize("stage", ON_AWS)
@@ -78,7 +78,6 @@ class Permission(NamedTuple):
 
 
 def functions(stage: str) -> set[str]:
-    """Return the stage's functions, including optional ones."""
     if stage == PAYS_OUT:
         return {*FUNCTIONS, *OF_PAYS_OUT}
     reading = {"ReadStatements"} if stage in READING else set()
@@ -87,7 +86,6 @@ def functions(stage: str) -> set[str]:
 
 
 def machines(stage: str) -> dict[str, str]:
-    """Return the stage's machines and their types, including optional machines."""
     return MACHINES | ({"PayOut": "STANDARD"} if stage in (*PAYING, PAYS_OUT) else {})
 
 
@@ -102,7 +100,7 @@ def runbooks(stage: str) -> str:
 
 
 def name(logical_id: str) -> str:
-    """Return a construct's name: its logical id without its hash, or a version's two hashes."""
+    """Return a construct's name: its logical id without the hash, or without a version's two hashes."""
     return re.sub(r"[0-9A-F]{8}$|(?<=CurrentVersion)[0-9A-F]{8}[0-9a-f]{32}$", "", logical_id)
 
 
@@ -147,7 +145,7 @@ def executions(machine: str) -> str:
 
 @cache
 def template(stage: str) -> dict[str, Any]:
-    """Return all resources by name, with references in Fn::Sub form. Cached: tests must not change them."""
+    """Return all resources by name, with references in Fn::Sub form. Tests must not change the cache."""
     if stage == PAYS_OUT:
         return changed("prod", **ON, pay_runs=payruns.PayRunSettings())
     found = templates.template(stage)["Resources"]
@@ -164,7 +162,7 @@ def built(stage: str, directory: Path | None = None, /, **changes: Any) -> tuple
 
 @cache
 def changed_template(stage: str = "prod", /, **changes: Any) -> Any:
-    """Return the whole template of a stage with changed settings. `from_stack` refuses a circular one."""
+    """Return a stage's whole template with changed settings. `from_stack` refuses circular references."""
     return Template.from_stack(built(stage, **changes)[1]).to_json()
 
 

@@ -119,7 +119,7 @@ def test_the_acceptance_policy_may_start_payments_but_no_reversal(stage: str) ->
 
 @pytest.mark.parametrize("stage", TRIED)
 def test_the_acceptance_policys_queues_never_match_the_stages_own(stage: str) -> None:
-    """CloudFormation's queue names have the stack's name and then a capitalised construct."""
+    """CloudFormation names a queue by the stack's name, followed by a capitalised construct."""
     (own,) = (one["Resource"] for one in statements(stage) if "sqs:DeleteQueue" in one["Action"])
 
     assert [re.search(r"settlement-.*", one)[0] for one in own] == [  # type: ignore[index]

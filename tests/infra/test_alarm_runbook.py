@@ -72,7 +72,7 @@ def test_every_runbook_can_be_found_from_the_first_page() -> None:
 @pytest.mark.parametrize(
     "runbook", ["compensation-stalled", "dead-pager", "kyc-outage", "limbo", "settlement-stalled"]
 )
-def test_a_longer_runbook_says_how_to_look_act_and_verify(runbook: str) -> None:
+def test_each_incidents_runbook_says_how_to_look_act_and_verify(runbook: str) -> None:
     text = (RUNBOOKS / f"{runbook}.md").read_text()
 
     found = re.findall(r"^## (.+)$", text, re.MULTILINE)

@@ -40,7 +40,7 @@ def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
 
 @each_stage
 def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
-    """The embedded AWS has no metric math, and throttles nothing."""
+    """The embedded AWS has no alarms on sums."""
     found, topics = deployed(stage), listed()
 
     sums = {} if STAGES[stage].is_embedded else SUMS
@@ -63,7 +63,7 @@ def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
     ],
 )
 def test_an_alarm_goes_off_when_its_metric_reaches_its_threshold(stage: str, name: str) -> None:
-    """Most metrics lack data while idle; that is an alarm only if recovery is dead, or a lag unknown."""
+    """A gap in a metric is an alarm only if it means a dead recovery or an unknown lag."""
     found = (of_options(stage) if name in OF_OPTIONS else deployed(stage))[name]
     alarm = EVERY[name]
     dimension, value = alarm.dimension
@@ -91,7 +91,7 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 @each_stage_on_aws
 @each_sum
 def test_an_alarm_on_a_sum_counts_gaps_as_zero(stage: str, alarm: str) -> None:
-    """A missing part would leave no sum, and DynamoDB's gaps would keep an alarm in its state."""
+    """Without the zeros, one missing metric leaves no sum, and DynamoDB's gaps keep an alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
     metrics = [one["MetricStat"] for one in added]
@@ -136,7 +136,7 @@ def test_the_step_functions_quotas_that_limit_a_stage_are_watched(stage: str) ->
 
 
 def test_each_alarm_on_our_own_metric_names_a_published_metric() -> None:
-    """CloudWatch accepts any metric name: an alarm on an unwritten metric stays silent."""
+    """CloudWatch accepts any metric name, so an alarm on an unwritten metric would stay silent."""
     written = counted()
 
     assert sorted(set(OURS) - written) == []
@@ -145,7 +145,7 @@ def test_each_alarm_on_our_own_metric_names_a_published_metric() -> None:
 
 @each_stage
 def test_an_alarm_that_callers_can_cause_pages_no_one(stage: str) -> None:
-    """A refused request fails its execution, its message is a dead letter; strangers have no signature."""
+    """Callers cause failed executions and dead letters by bad requests, and strangers send unsigned calls."""
     caused = {
         *("SettlementExpressFailed", "SettlementStandardFailed", "SignatureRefused", "WebhookRefused"),
         *there("doors", "StartDeadLetters"),
@@ -158,7 +158,7 @@ def test_an_alarm_that_callers_can_cause_pages_no_one(stage: str) -> None:
 
 
 def test_a_persistent_fault_of_reversals_pages_only_once() -> None:
-    """Two failures of a reversal are separated by recovery's longest pause, a run, and retries."""
+    """Two failures of a reversal are at most recovery's longest pause, a run and the retries apart."""
     seconds_max = [
         sum(
             10 + min(one["IntervalSeconds"] * one["BackoffRate"] ** n, one["MaxDelaySeconds"])

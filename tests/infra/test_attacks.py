@@ -32,7 +32,7 @@ IN_VAIN = {
     "releases_twice_without_escrow",
     "skips_the_reclaim_without_escrow",
 }
-"""Attacks that fail even with full write access: the escrow must hold the payment."""
+"""Attacks that fail even with full write access, because the escrow must hold the payment."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)

@@ -65,7 +65,7 @@ def test_the_alias_shifts_a_share_then_all_unless_alarmed(machine: str) -> None:
 
 
 def test_alarms_that_stop_a_shift_evaluate_five_minutes_at_most() -> None:
-    """A longer look back would end the next deployment for the previous one's faults."""
+    """A longer evaluation would stop the next deployment for the previous one's faults."""
     for alarm in STOPS:
         found = resources()[f"Pager{alarm}"]
         assert found["Type"] == "AWS::CloudWatch::Alarm"

@@ -59,7 +59,7 @@ def test_rarely_called_reversal_functions_get_a_tenth_of_the_concurrency() -> No
 
 
 def test_readers_and_starters_leave_concurrency_for_payments_and_orders() -> None:
-    """The API allows 50 calls a second: 20-second waits would hold 1,000 environments."""
+    """At the API's 50 calls a second, 20-second waits would hold 1,000 environments."""
     prod = STAGES["prod"].concurrency
     left = prod.account - prod.reserved
 
@@ -78,8 +78,8 @@ def test_either_all_or_no_compensation_functions_reserve_concurrency(stage: str)
 
 
 @each_stage
-def test_the_template_reserves_what_the_settings_say(stage: str) -> None:
-    """A new account cannot reserve concurrency."""
+def test_the_template_reserves_the_concurrency_in_the_settings(stage: str) -> None:
+    """Only prod reserves concurrency, because a new account cannot."""
     wanted = STAGES[stage].concurrency.by_function
     reserved = {
         name: function["ReservedConcurrentExecutions"]

@@ -397,7 +397,6 @@ def test_settings_are_immutable() -> None:
 
 
 def test_a_stage_is_strict_by_default_and_with_real_money() -> None:
-    """No stage of the repository screens by name; only the embedded one asks over plain HTTP."""
     assert (settings().idempotency_key, settings().party_names) == ("required", "optional")
     assert {name for name, one in STAGES.items() if one.idempotency_key == "optional"} == {"dev"}
     assert {one.party_names for one in STAGES.values()} == {"optional"}
@@ -423,7 +422,7 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 
 @each_stage
 def test_the_pager_config_has_a_valid_command_and_runbook_address(stage: str) -> None:
-    """On AWS the command must name the stack; the embedded stack is its default."""
+    """On AWS the command must name the stack. Without a name, it means the embedded one."""
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
 
@@ -524,7 +523,7 @@ def test_a_wrong_context_value_is_refused_in_one_line(context: dict[str, str], m
 
 
 def test_the_context_names_the_addresses_that_are_subscribed() -> None:
-    """A page has one topic; notices have two, for the morning and for information."""
+    """Pages have one topic. Notices have two: for the morning, and for information."""
     pages, notices = "https://pages.example/settlement", "https://notices.example/settlement"
     given = {"stage": "dev", "kyc_url": "https://kyc.example", "page_address": pages}
 

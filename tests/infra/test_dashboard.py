@@ -58,7 +58,7 @@ def metrics(stage: str) -> list[list[Any]]:
 
 @each_stage
 def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) -> None:
-    """The person on call needs its start and simultaneous changes."""
+    """A graph shows when an alarm began, and simultaneous changes."""
     (found,) = (one["properties"]["alarms"] for one in widgets(stage) if one["type"] == "alarm")
     watched = {(alarm.namespace, alarm.metric) for alarm in of_stage(stage).values()}
     watched |= {(namespace, metric) for namespace, names in SUMS.values() for metric in names}
@@ -71,7 +71,7 @@ def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) ->
 def test_the_dashboard_graphs_only_metrics_that_the_functions_publish(stage: str) -> None:
     """An unwritten metric's graph looks healthy.
 
-    A level is not summed: five measurements of one case would be five cases.
+    Levels are not summed, because five measurements of one case would show five cases.
     """
     ours = [line for line in metrics(stage) if line[0] == "Settlement"]
 
@@ -83,7 +83,7 @@ def test_the_dashboard_graphs_only_metrics_that_the_functions_publish(stage: str
 
 
 @each_stage
-def test_every_function_machine_queue_and_index_is_shown(stage: str) -> None:
+def test_the_dashboard_shows_every_function_machine_queue_and_index(stage: str) -> None:
     queues = {f"${{{queue}.QueueName}}" for queue in resources(stage, "SQS::Queue")}
     started = {f"${{{machine}}}" for machine in machines(stage)}
     shown = OF_ALL | {metric: started for metric in OF_ALL if OF_ALL[metric] is MACHINES_SHOWN}
@@ -97,7 +97,6 @@ def test_every_function_machine_queue_and_index_is_shown(stage: str) -> None:
 
 @each_stage
 def test_the_dashboard_names_its_stack_but_no_region_or_account(stage: str) -> None:
-    """The same dashboard serves any region and account."""
     found = only(stage, "CloudWatch::Dashboard")
 
     assert found["DashboardName"] == f"settlement-{stage}"

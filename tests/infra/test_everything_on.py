@@ -1,4 +1,4 @@
-"""The stage with all options on has each option that a stage may set."""
+"""The stage of `tools/everything_on.py` enables each option that a stage may set."""
 
 import dataclasses
 from collections.abc import Iterator

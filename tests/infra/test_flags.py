@@ -26,7 +26,7 @@ def recommended() -> dict[str, Any]:
 
 
 def test_each_recommended_cdk_flag_is_set() -> None:
-    """A flag changes names or defaults. Set later, it would replace resources that hold money."""
+    """A flag that is set later changes names or defaults, and so replaces resources that hold money."""
     context = json.loads((PROJECT / "cdk.json").read_text())["context"]
 
     assert {name: context.get(name) for name in recommended()} == recommended() | OTHERWISE

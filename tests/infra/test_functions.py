@@ -55,7 +55,6 @@ def functions(stage: str) -> dict[str, Any]:
 
 @each_stage
 def test_every_handler_is_deployed_as_the_function_of_its_name(stage: str) -> None:
-    """Constructs must not add functions that these tests would miss."""
     named = {"".join(map(str.capitalize, module.split("_"))): module for module in HANDLERS}
 
     assert {name: one["Handler"] for name, one in functions(stage).items()} == {
@@ -82,7 +81,7 @@ def test_functions_have_limits_and_only_executions_are_traced(stage: str) -> Non
 
 @each_stage
 def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> None:
-    """A page throttled by DynamoDB takes some twenty seconds, and a second look equally long."""
+    """A throttled page takes some twenty seconds, in the scan as well as in a second look."""
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
     assert disks.pop("ReconcileBooks") == {"Size": 10_240}
@@ -93,7 +92,7 @@ def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> Non
 
 @each_stage
 def test_each_function_has_its_own_log_group_that_expires(stage: str) -> None:
-    """Metrics have no level and count as INFO: a higher level drops them. Debug lines have names."""
+    """Metrics count as INFO, so a higher level would drop them. Debug lines contain names."""
     levels = {"local": "INFO", "dev": "INFO", "prod": "WARN"}
     groups = resources(stage, "Logs::LogGroup")
 
@@ -143,7 +142,7 @@ def test_a_function_gets_its_table_and_the_stages_configuration(stage: str) -> N
 
 @each_stage
 def test_a_functions_timeout_allows_two_attempts_at_a_write(stage: str) -> None:
-    """Cut off in its first attempt, it would be called repeatedly while DynamoDB is slow."""
+    """A function cut off in its first attempt would be called repeatedly while DynamoDB is slow."""
     attempts: int = CLIENT_CONFIG.retries["total_max_attempts"]
     sending = attempts * (CLIENT_CONFIG.connect_timeout + CLIENT_CONFIG.read_timeout)
 

@@ -184,16 +184,16 @@ def test_only_listed_functions_may_access_a_row_kind(action: str, kind: str, fun
 
 
 def test_functions_that_read_strangers_input_cannot_move_money() -> None:
-    """So a mistake in reading it cannot reach an account or the journal."""
+    """A mistake in reading their input then reaches neither an account nor the journal."""
     assert not MOVING & {*STRANGERS}
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""Index attributes, which settlement updates change. The proof checks an order's index."""
+"""Index attributes. Updates of settlements change them, so the proof checks those of orders."""
 
 
-def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None:
-    """A second fence for overbroad update grants. It excludes attributes that conditions need."""
+def test_entry_attributes_are_immutable_unless_updates_of_others_need_them() -> None:
+    """The denial is a second fence for overbroad update grants. It omits attributes that conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
     assert {"currency", "request_hash", *PLACE} == OF_ENTRIES - IMMUTABLE
@@ -201,7 +201,7 @@ def test_entry_attributes_are_immutable_unless_other_updates_need_them() -> None
 
 
 def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> None:
-    """A reversal moves the row's amounts; with a changed marker, a webhook event could repeat.
+    """A reversal moves the amounts in the row. With a changed marker, a webhook event could repeat.
 
     A later waiting execution replaces an earlier one, so its `key` and `case` cannot be immutable.
     """
@@ -224,12 +224,12 @@ def test_no_step_needs_an_attribute_that_is_denied() -> None:
 
 
 def not_first(update: Write) -> bool:
-    """Return whether a write updates an existing row; opening an account creates one."""
+    """Return whether a write updates an existing row, unlike the opening of an account."""
     return bool(update.parameters["ConditionExpression"] != ABSENT.expression)
 
 
 def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
-    """IAM cannot deny these, because it also counts attributes in conditions."""
+    """IAM cannot deny these attributes, because a denial also counts attributes in conditions."""
     fixed = {"currency", "request_hash", "pk", "sk"}
 
     assert UPDATES

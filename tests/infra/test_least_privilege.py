@@ -51,9 +51,9 @@ SOURCES = {
     "sqs": ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
     "dynamodb": tuple(f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator")),
 }
-"""Lambda's use of event sources for a function:
+"""Actions by which Lambda reads a function's event sources.
 
-AWSLambdaSQSQueueExecutionRole and AWSLambdaDynamoDBExecutionRole.
+From AWSLambdaSQSQueueExecutionRole and AWSLambdaDynamoDBExecutionRole.
 """
 
 OPERATIONS = {
@@ -65,7 +65,7 @@ OPERATIONS = {
 
 
 def reads(function: str) -> Iterator[Row]:
-    """Yield a row of each kind that a handler's source reads: lives read some too rarely."""
+    """Yield a row of each kind that a handler's source reads. Simulated lives read some too rarely."""
     source = inspect.getsource(import_module(handler_of(function).removesuffix(".handler")))
     helpers = sorted(set(re.findall(r"\b(_[a-z_]+)\.", source)) & HELPERS.keys())
     for one in (source, *(inspect.getsource(import_module(HELPERS[helper])) for helper in helpers)):
@@ -93,7 +93,7 @@ def of_services(stage: str, function: str) -> frozenset[tuple[str, str]]:
 
 
 def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
-    """Return S3's context of an action: each list prefix, or nothing."""
+    """Return S3's contexts of an action: one for each listed prefix, else an empty one."""
     prefixes = {
         call.parameters["Prefix"]
         for call in observed()
@@ -180,7 +180,7 @@ def uses_the_key(stage: str, function: str) -> bool:
 def is_needed(stage: str, function: str, piece: Mapping[str, Any]) -> bool:
     """Return whether the function needs a grant.
 
-    A grant outside transactions must be used outside one.
+    A grant that is not limited to transactions must be used outside one.
     """
     if piece["Resource"] in (TABLE, INDEX):
         enclosed = ENCLOSING in str(piece.get("Condition"))

@@ -29,7 +29,7 @@ def test_a_role_allows_only_what_its_machine_or_schedule_needs(stage: str, role:
 
 @pytest.mark.parametrize(("stage", "role"), EACH)
 def test_a_role_allows_all_that_its_machine_or_schedule_does(stage: str, role: str) -> None:
-    """Without a condition: the services pass no keys with these calls."""
+    """The grants have no condition, because the services pass no keys with these calls."""
     own, needed = of_role(stage, role), roles(stage)[role]
 
     assert needed, "nothing takes the role"

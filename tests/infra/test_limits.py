@@ -1,4 +1,4 @@
-"""AWS's limits on a template, with a margin: CloudFormation checks them only at the deployment."""
+"""AWS's limits on a template, with a margin. CloudFormation checks them only at the deployment."""
 
 import json
 from collections import defaultdict
@@ -19,8 +19,10 @@ STAGES = ("dev", "prod", LONGEST_NAME, *everything_on.STAGES)
 
 MARGIN = 0.8
 NARROW: Mapping[str, float] = {"managed policy": 0.9, "resources": 0.9}
-"""The acceptance's policy reaches 87 % under the longest name: beyond 90 %, split it. With every option a
-stack has 428 resources, 60 of them for payouts: beyond 90 %, a room needs a nested stack.
+"""Limits with a smaller margin. Beyond it, split the policy, or move a room to a nested stack.
+
+Under the longest name, the acceptance's policy has 87 % of IAM's length limit. With every option, a stack has
+428 of 500 resources, 60 of them for payouts.
 """
 
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "ap-southeast-1", "AWS::AccountId": "1" * 12}
@@ -176,7 +178,7 @@ def test_each_limit_is_measured_and_reported_with_its_figure(limit: str) -> None
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_delivered_logs_use_groups_that_need_no_resource_policy(stage: str) -> None:
-    """Other names would fill the log service's resource policy, of 5,120 characters."""
+    """Groups with other names would fill the log service's resource policy of 5,120 characters."""
     of = Deployed(stage)
     places = [one["LoggingConfiguration"]["Destinations"] for _, one in of.of("StepFunctions::StateMachine")]
     places += [one["AccessLogSettings"] for _, one in of.of("ApiGatewayV2::Stage")]

@@ -44,7 +44,7 @@ SCHEDULED = {
 }
 
 BY_THE_STACKS_NAME = "Acceptance/Policy"
-"""The one policy bound by the stack's name: its role inspects a stack without customers' money."""
+"""The one policy limited by the stack's name. Its role inspects a stack without customers' money."""
 
 SEALED = "The seals show what access logs would: every object that is added, changed or taken away."
 BY_PATTERN = "Executions are named after settlements, so a policy can name them by a pattern only."

@@ -20,7 +20,7 @@ from tests.world.templates import PROJECT
 FORBIDDEN = {"git", "docker", "aws"}
 NOWHERE = "http://127.0.0.1:9"
 UNPACKED = Path.home() / ".cache/aws/jsii/package-cache"
-"""The unpacked CDK library: unpacking takes longer than all the other work."""
+"""The unpacked CDK library. Unpacking it takes longer than all the other work."""
 
 
 class Assembly(NamedTuple):
@@ -92,7 +92,6 @@ def files(root: Path) -> set[str]:
 def test_a_stage_can_be_synthesised_offline_from_our_sources(
     stage: str, synthesise: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
-    """One test, because a synthesis takes seconds. The sources' bytecode must stay there."""
     for package in ("handlers", "settlement"):
         py_compile.compile(str(LAMBDAS / package / "__init__.py"))
 

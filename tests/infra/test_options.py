@@ -1,4 +1,4 @@
-"""Options of a stage: each changes nothing else, and each finding is explained."""
+"""Each option of a stage changes only its own resources, and its findings are explained."""
 
 from typing import Any, NamedTuple
 
@@ -151,11 +151,11 @@ OPTIONS = {
     ),
 }
 WANTED = {"local": ("Bank", "PayRuns", *there("payouts", "Payouts"))}
-"""Options that a stage enables: `local` has its simulated bank on the same machine."""
+"""Options that a stage enables. `local` has its simulated bank on the same machine."""
 
 
 def synthesised(stage: str, **settings: Any) -> Any:
-    """Return a template; `prod` comes from the cached lint."""
+    """Return a template, for `prod` from the cached lint."""
     return linted(stage, **settings).template if stage == "prod" else changed_template(stage, **settings)
 
 
@@ -176,7 +176,7 @@ def test_no_stage_has_an_option_unless_its_operator_wants_it(stage: str, name: s
 
 @each_option
 @pytest.mark.parametrize("stage", [pytest.param("dev", marks=pytest.mark.long), "prod"])
-def test_an_option_changes_nothing_else(stage: str, name: str) -> None:
+def test_an_option_changes_only_its_own_and_listed_resources(stage: str, name: str) -> None:
     before, option = template(stage), OPTIONS[name]
     after = readable_resources(synthesised(stage, **option.settings))
 

@@ -37,11 +37,14 @@ TOPIC = f"arn:aws:sns:eu-west-1:123456789012:{STACK}-PagerNow"
 CREATED = datetime(2026, 11, 20, tzinfo=UTC)
 
 Answer = dict[str, Any] | str
-"""AWS's answer to a call; text is an error code, with a message after a colon."""
+"""AWS's answer to a call. A text is an error code, with a message after a colon."""
 
 
 class Aws:
-    """AWS with scripted answers, validated by botocore; unnamed resources are missing, unknown calls fail."""
+    """AWS with scripted answers, validated by botocore.
+
+    By default, resources are missing, and unknown calls fail.
+    """
 
     region_name = "eu-west-1"
 

@@ -30,7 +30,7 @@ def test_recovery_runs_on_each_partition_each_minute_without_repeats(stage: str)
 
 @each_stage
 def test_lambda_retries_no_recovery_run_and_begins_none_late(stage: str) -> None:
-    """The schedule invokes asynchronously: by default Lambda would retry a failed run."""
+    """The schedule invokes asynchronously, so by default Lambda would retry a failed run."""
     assert of_function(stage, "RecoverStalled", "Lambda::EventInvokeConfig") == {
         "FunctionName": "${RecoverStalled}",
         "MaximumEventAgeInSeconds": 60,  # otherwise throttled runs would pile up for hours

@@ -26,7 +26,7 @@ def test_a_restored_stage_never_refers_to_its_original_table() -> None:
 
 
 def test_the_stacks_own_table_and_key_stay_unchanged() -> None:
-    """So neither the restore nor its end deletes or makes a table, and the guard accepts both."""
+    """Neither a restore nor its end then deletes or makes a table, and the guard accepts both."""
     deployed, after = templates.template("prod"), changed_template(**RESTORED)
 
     for one in (OWN, "LedgerKey"):
@@ -50,7 +50,7 @@ def test_the_stream_readers_read_the_restored_tables_stream() -> None:
 
 
 def test_each_role_has_the_same_rights_on_the_restored_table() -> None:
-    """The key is the same: rows are restored under their table's key."""
+    """The key stays the same, because rows are restored under their table's key."""
     of_the_own = {
         f"${{{OWN}.StreamArn}}": f"{ARN}/stream/{LABEL}",
         f"${{{OWN}.Arn}}": ARN,

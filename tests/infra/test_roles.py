@@ -47,9 +47,9 @@ def scheduler(stage: str, function: str) -> str:
 
 @each_stage
 def test_each_role_has_one_user_and_its_service_assumes_it(stage: str) -> None:
-    """Another role could read secrets, query the index, use queues, or invoke recovery.
+    """An additional role could read secrets, query the index, use queues, or invoke recovery.
 
-    Services of machines and schedules must act for this account: others have machines too.
+    Services of machines and schedules must act for this account, because others have machines too.
     """
     services = {
         **{f"{function}Role": ("lambda", None) for function in functions(stage)},
@@ -92,7 +92,7 @@ def test_no_resource_policy_admits_callers_in_addition_to_roles(stage: str) -> N
 
 @each_stage
 def test_only_the_starting_functions_know_the_machines_arns(stage: str) -> None:
-    """A step that starts executions would be a second way to settle; the wrong machine would reverse."""
+    """A step that could start executions would be a second way to settle, or to reverse."""
     for function in FUNCTIONS:
         known = {
             name: value for name, value in variables(stage, function).items() if name.endswith("_MACHINE")

@@ -104,7 +104,7 @@ def test_the_core_alone_refers_only_to_its_own_resources(stage: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("left_out", ROOMS, ids=lambda room: room.build.__module__)
 def test_a_stage_can_be_built_without_any_single_room(left_out: Room) -> None:
-    """People's policies are about their orders and disappear with them."""
+    """The people's policies allow orders, so they go together with the room of orders."""
     gone = (orders.ROOM, people.ROOM) if left_out is orders.ROOM else (left_out,)
     rooms = [room for room in ROOMS if room not in gone]
 

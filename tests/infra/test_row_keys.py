@@ -47,7 +47,7 @@ def test_one_kms_key_encrypts_the_row_keys_secret_and_environments(stage: str) -
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_proof_gets_a_new_row_key_before_it_signs(number: int) -> None:
+def test_the_proof_gets_each_row_key_before_functions_use_it(number: int) -> None:
     functions = changed("local", row_keys=2, signing_key=number)
     proving, hold = (
         json.dumps(functions[one]["Properties"]["Environment"]["Variables"]["ROW_KEYS"])

@@ -28,7 +28,7 @@ PLACE = {"python": "/usr/bin/python3", "kyc_url": "http://127.0.0.1:8081"}
 FEW: tuple[Room, ...] = tuple(
     getattr(infra, name).ROOM for name in ("kyc", *there("doors", "doors"), "events")
 )
-"""Few rooms: two sagas with all rooms exceed a stack's 500 resources."""
+"""Few rooms, because two sagas with all rooms exceed a stack's 500 resources."""
 
 
 def settings(stage: str = "eu", **more: Any) -> Settings:

@@ -73,7 +73,7 @@ def test_each_placeholder_is_replaced_by_the_resource_it_names(stage: str, machi
 
 @each_stages_machine
 def test_executions_are_logged_and_traced_without_their_payloads(stage: str, machine: str) -> None:
-    """With this prefix AWS needs no entry in the account's resource policy, limited to 5,120 characters."""
+    """A log group with this prefix needs no entry in the account's resource policy of 5,120 characters."""
     found = deployed(stage, machine)
     group = properties(stage, "Logs::LogGroup")[f"{machine}Logs"]
 
@@ -114,7 +114,7 @@ def test_sampling_rules_fit_the_longest_stage_name(machine: str) -> None:
 
 @each_stage_on_aws
 def test_on_aws_the_wait_lasts_until_the_next_alert(stage: str) -> None:
-    """Waits grow; a fixed one would alert at the same pace for months."""
+    """Waits grow, because a fixed one would alert at the same pace for months."""
     waiting = definition(stage, "Compensation")["States"]["AwaitResolution"]
 
     assert waiting["TimeoutSecondsPath"] == "$.wait_seconds"
@@ -124,7 +124,7 @@ def test_on_aws_the_wait_lasts_until_the_next_alert(stage: str) -> None:
 @pytest.mark.parametrize("stage", EMBEDDED)
 @pytest.mark.parametrize("seconds", [60, 61])
 def test_on_the_embedded_aws_every_wait_has_the_same_length(stage: str, seconds: int) -> None:
-    """It has no TimeoutSecondsPath. The timeout factor is for functions, not for people."""
+    """The embedded AWS has no TimeoutSecondsPath. Its timeout factor is for functions, not for people."""
     settings = replace(STAGES[stage], alert_again_after_seconds=seconds)
 
     waiting = json.loads(render_definition("compensation", settings))["States"]["AwaitResolution"]

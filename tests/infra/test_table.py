@@ -14,7 +14,7 @@ from tests.world.templates import app
 
 PUT = [write.parameters["Item"] for write in ALL if write.action == "Put"]
 UNITS_OF_A_RESUMED_SETTLEMENT = 20 + 3
-"""Write units of its steps and of its takeover: see docs/reference/costs.md."""
+"""Write units of a settlement's steps and of its takeover: see docs/reference/costs.md."""
 
 ACCOUNT_ROOT = "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"
 
@@ -58,7 +58,7 @@ def test_the_index_lists_settlements_and_orders_but_no_entries() -> None:
 
 @each_stage
 def test_rows_expire_only_if_the_stage_has_a_retention(stage: str) -> None:
-    """Our stages have no retention: each operator chooses it."""
+    """Our stages have no retention, because each operator chooses it."""
     assert STAGES[stage].retention_days is None
     assert "TimeToLiveSpecification" not in only(stage, "DynamoDB::Table")
 
@@ -88,7 +88,7 @@ def test_the_table_streams_restores_to_any_second_and_resists_deletion(stage: st
 
 @each_stage
 def test_the_warm_throughput_suffices_for_recoverys_pace(stage: str) -> None:
-    """An index has its own partitions, and throttles the table."""
+    """The index has its own partitions. A throttled index throttles the table."""
     table, settings = only(stage, "DynamoDB::Table"), STAGES[stage]
     (index,) = table["GlobalSecondaryIndexes"]
     units = settings.warm_write_units
@@ -101,7 +101,7 @@ def test_the_warm_throughput_suffices_for_recoverys_pace(stage: str) -> None:
 
 @each_stage
 def test_rows_are_encrypted_with_our_own_rotating_key(stage: str) -> None:
-    """Only the account governs the key; a role's use of it is in the role."""
+    """The key's policy admits only the account. Each role's own policy allows its use."""
     key = resources(stage, "KMS::Key")["LedgerKey"]["Properties"]
     encryption = {"KMSMasterKeyId": "${LedgerKey.Arn}", "SSEEnabled": True, "SSEType": "KMS"}
 

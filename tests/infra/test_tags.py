@@ -11,7 +11,7 @@ UNTAGGED = {
     *("AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"),
     *("AWS::SNS::Subscription", "AWS::Scheduler::Schedule"),
 }
-"""Types that CloudFormation does not tag; only schedules have a price."""
+"""Types that CloudFormation does not tag. Of these, only schedules have a price."""
 
 
 def tags(resource: Any) -> dict[str, str]:

@@ -14,11 +14,11 @@ PAGES = [
     {"Versions": [{"Key": "a", "VersionId": "1"}], "DeleteMarkers": [{"Key": "a", "VersionId": "2"}]},
     {"Versions": [{"Key": "b", "VersionId": "3"}]},
 ]
-"""The journal: an object deleted without its version, and another object."""
+"""The journal's versions, by page: an object with a delete marker, and another object."""
 
 
 class Aws:
-    """CloudFormation and S3: the stack can be deleted once its bucket is empty."""
+    """CloudFormation and S3, with a stack that can be deleted once its bucket is empty."""
 
     def __init__(self, *, is_protected: bool = False, late_objects: int = 0, refuses: str = "") -> None:
         self.stack: dict[str, Any] | None = {
@@ -131,7 +131,7 @@ def test_teardown_reports_what_it_could_not_delete(aws: Aws, told: str, deletion
 def test_a_refused_teardown_prints_one_line_and_exits_1(
     stage: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another stage is refused before any AWS call, so no region is needed."""
+    """`prod` is refused before any AWS call, so no region is needed."""
     for variable in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
@@ -143,7 +143,7 @@ def test_a_refused_teardown_prints_one_line_and_exits_1(
 def test_no_resource_of_a_personal_stage_survives_its_stack() -> None:
     """A retained resource would have no owner and block its name.
 
-    A version goes with its function.
+    The retained versions go with their functions.
     """
     found = templates.template(STAGE)["Resources"]
     kept = {one["Type"] for one in found.values() if "Retain" in str(one.get("DeletionPolicy"))}
@@ -162,7 +162,7 @@ def test_no_resource_of_a_personal_stage_survives_its_stack() -> None:
     ],
 )
 def test_with_real_money_data_and_keys_outlive_the_stack(stage: str, kind: str) -> None:
-    """Data without its key is as lost as deleted. An alert in a queue has reached no person yet."""
+    """Data without its key is lost. An alert in a queue has not reached a person yet."""
     found = resources(stage, kind)
 
     assert found

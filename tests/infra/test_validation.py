@@ -1,4 +1,4 @@
-"""The pinned CDK's validation prints CloudFormation's findings, and removes what it made."""
+"""The pinned CDK's validation prints CloudFormation's findings, and removes its own stack."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ WHEN = "2026-11-27T12:00:00Z"
 
 
 class CloudFormation(ThreadingHTTPServer):
-    """CloudFormation with a missing, reviewed or deployed stack; `finding` fails each change set."""
+    """CloudFormation with a missing, reviewed or deployed stack. A `finding` fails each change set."""
 
     def __init__(self, status: str | None, finding: str | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

@@ -38,7 +38,7 @@ STALLED = [
 """A settlement in each state that recovery resumes."""
 
 PARKING = kyc_review.begin_review(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)
-"""VerifyKyc's write for a payment in review: the one step that moves a settlement's index."""
+"""VerifyKyc's write for a payment in review, the only step that moves a settlement's index."""
 
 _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
 """Lower-case words of DynamoDB expressions that are not attributes."""
@@ -54,7 +54,7 @@ def reversing(step: Step) -> StepTransaction:
 
 
 def stuck_at(step: Step, committed: set[Step]) -> Case:
-    """Return the case of a stuck reversal, after the preceding ones."""
+    """Return the case of a reversal stuck at a step, after the preceding reversals."""
     earlier = set(REVERSIBLE[: REVERSIBLE.index(step)])
     state = SettlementState.from_row(
         CLAIMED
@@ -155,7 +155,7 @@ WRITES: dict[str, list[Write]] = {
         *(write for order in ORDERS_ON_ACCOUNTS for write in administration.carry_out(order, NOW, CONFIG)),
     ],
 }
-"""Each function's writes; none for a function that only reads."""
+"""Each function's writes, or none if it only reads."""
 
 for _room in brought("infra", "writes"):
     for _function, _writes in _room.WRITES.items():

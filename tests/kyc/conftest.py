@@ -43,7 +43,7 @@ class Counting(Server):
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server: the circuit's promises depend on its conditions."""
+    """A DynamoDB server, because the circuit's promises depend on its conditions."""
     return "server"
 
 

@@ -35,7 +35,7 @@ class Clock:
 
 
 class Watched:
-    """DynamoDB client that records calls, fails those in `failing`, and runs those in `after`."""
+    """DynamoDB client that records calls, fails those in `failing`, and runs each action in `after`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class Environment:
         return self._thread.submit(ask)
 
     def ask(self, answer: Any = None, key: str | None = None) -> Any:
-        """Ask about a payment, after setting a given provider answer; return the answer or error."""
+        """Set the provider's answer if given, ask about a payment, and return the answer or error."""
         if answer is not None:
             self.provider.answer = answer
         if isinstance(self.provider.answer, Exception):

@@ -117,7 +117,7 @@ IMPATIENT = (0.2, 0.2)
 def client(
     url: str, timeouts: tuple[float, float] = (20, 20), provider: str = "verifications"
 ) -> kyc_client.Client:
-    """Return a client, patient by default, so that an immediate answer is judged by its content."""
+    """Return a client; its long default timeouts never fail an immediate answer."""
     connect, read = timeouts
     endpoint = kyc_client.Endpoint(
         url=url,

@@ -146,7 +146,7 @@ def test_an_environment_resets_no_count_before_reading_the_row(shared: Shared) -
     assert failing.announced == [State.OPEN]
 
 
-def test_an_answer_resets_others_known_failures_only_at_intervals(shared: Shared) -> None:
+def test_an_answer_resets_failures_of_other_environments_only_at_intervals(shared: Shared) -> None:
     failing, healthy = shared.environment(), shared.environment()
     failing.ask(DOWN)
     failing.ask(DOWN)

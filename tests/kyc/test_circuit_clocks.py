@@ -17,7 +17,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("ahead", [3, 3600, 10**8])
-def test_others_recover_a_circuit_opened_by_a_fast_clock(
+def test_other_environments_recover_a_circuit_opened_by_a_fast_clock(
     shared: Shared, counted: list[str], ahead: int
 ) -> None:
     wrong, right = shared.environment(ahead=ahead), shared.environment()

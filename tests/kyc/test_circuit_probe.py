@@ -94,7 +94,7 @@ def test_a_failed_probe_keeps_the_circuit_open_for_another_period(
 def test_other_calls_are_refused_as_retryable_while_a_probe_runs(
     shared: Shared, prober: Environment, cached: int | None
 ) -> None:
-    """The machine retries within three seconds; a payment must not be reversed for that."""
+    """The machine retries within three seconds, so no payment is reversed because of the probe."""
     other = shared.environment()
     shared.wait(RECOVERY - (cached or 0))
     if cached:

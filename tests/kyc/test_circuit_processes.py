@@ -34,7 +34,7 @@ class Processes:
         return [_line(process) for process in asking]
 
     def kill_one_that_asks(self) -> str:
-        """Kill one between its question and the answer; return its payment."""
+        """Kill a process between its question and the answer; return its payment."""
         assert self.say("hang", 1) == ["asks"]
         process = self._running.pop(0)
         process.kill()

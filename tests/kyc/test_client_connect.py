@@ -73,7 +73,7 @@ def test_opensanctions_gets_both_parties_names_and_its_score_stays_exact() -> No
 
 
 def test_opensanctions_is_not_asked_without_names() -> None:
-    """It approves parties that match no list, and an account id matches none."""
+    """Without names it would approve each party, because no list contains an account id."""
     with raw(answer()) as server:
         asking = client(server.url, provider="opensanctions")
         for refused in (lambda: asking.ensure_can_ask(PAYMENT), lambda: asking.ask(PAYMENT, "secret")):

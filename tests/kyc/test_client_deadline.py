@@ -219,7 +219,7 @@ def test_an_invalid_host_name_is_an_outage(ask: Ask) -> None:
 def test_a_slow_dripping_handshake_ends_within_the_limit(
     ask: Ask, resolver: Resolver, lookup_seconds: int, said: str
 ) -> None:
-    """Each silence in it is shorter than a timeout."""
+    """Each silence in the handshake is shorter than a timeout, so the timeouts do not end it."""
     resolver.may_answer.clear()
     threading.Timer(lookup_seconds, resolver.may_answer.set).start()
     with dripping_handshake() as port:

@@ -66,7 +66,7 @@ def test_a_connection_that_brought_no_verdict_is_not_used_again(ask: Ask, said: 
 
 
 def test_an_answer_that_completes_as_the_time_ends_is_discarded(ask: Ask) -> None:
-    """An answer can end with the connection, and the client's own close looks like that."""
+    """The client's own close would look like the answer's end."""
     asking_of: list[kyc_client.Client] = []
 
     def talk(connection: socket.socket) -> bool:

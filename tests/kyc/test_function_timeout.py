@@ -54,6 +54,6 @@ def test_a_provider_failure_is_counted_before_the_function_is_ended(ledger: Ledg
 
 
 def test_a_function_that_lambda_ends_counts_no_failure(ledger: Ledger) -> None:
-    """The former situation with a slow name server, before an exchange had one limit."""
+    """A slow name server caused this before an exchange had one time limit."""
     assert called(ledger, "lookup", "unbounded", seconds=4) is None
     assert failures(ledger) == 0

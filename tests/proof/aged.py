@@ -1,4 +1,4 @@
-"""A town with expired entries: its remaining rows, and its rows as sealed."""
+"""A `Town` whose entries have expired: its remaining rows, and its rows as sealed."""
 
 from datetime import datetime, timedelta
 from functools import cache
@@ -63,7 +63,7 @@ def sealed(rows: Rows) -> Sealed:
 
 
 def compared(journal: Sealed, rows: Rows, now: datetime = LATER, days: int | None = DAYS) -> SealedFindings:
-    """Compare the rows with the journal; sealing may have stopped since."""
+    """Compare rows and journal. Ignore that sealing has stopped."""
     found = journal.compare(map(from_wire, rows.values()), now=now, retention=Retention.at(now, days))
     found.faults = [fault for fault in found.faults if "sealing has stopped" not in fault]
     return found

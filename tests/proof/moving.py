@@ -14,7 +14,7 @@ from tests.world.environment import NOW
 
 
 def moving(store: Store, account: str) -> Callable[..., Iterator[Row]]:
-    """Return `store.entries`, crediting a cent before each call."""
+    """Return a `store.entries` that credits a cent before each call."""
     read, numbers, later = store.entries, count(), timestamp(NOW + timedelta(seconds=1))
 
     def entries(*bounds: str, **more: Any) -> Iterator[Row]:

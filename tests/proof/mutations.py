@@ -18,7 +18,7 @@ Rows = dict[Key, Item]
 
 
 class Mutation(NamedTuple):
-    """A table's change: kind of row, attribute, kind of change, and rows (None if deleted)."""
+    """A change: kind of row, attribute, kind of change, and the new rows (None if deleted)."""
 
     row: str
     attribute: str
@@ -64,7 +64,7 @@ _BY_SORT_KEY = ("DESTINATION", "BANK_LINE")
 
 
 def kind_of(item: Item) -> str:
-    """Return a row's kind, with its state or step if the kind has several."""
+    """Return a row's kind, with its status or step if it has one."""
     kind = item["pk"]["S"].partition("#")[0]
     if kind == "SETTLEMENT":
         return f"settlement {item['status']['S']}"
@@ -118,7 +118,7 @@ def _with(item: Item, name: str, value: Any) -> Item:
 
 
 def _listed(item: Item) -> Item:
-    """Return a row whose orders index follows its `posted_at`."""
+    """Return a row with the orders index of its `posted_at`."""
     place = keys.orders_index(item["posted_at"]["S"])
     return {name: {"S": place[name]} if name in place else value for name, value in item.items()}
 

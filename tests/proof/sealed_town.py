@@ -66,7 +66,7 @@ def entries(town: Town) -> list[Row]:
 def objects(town: Town, seed: int = 0, size: int = 5, more: Sequence[Any] = ()) -> dict[str, bytes]:
     """Return the journal's objects: all sealed rows and `more` lines, shuffled, `size` lines each.
 
-    Some entries are filled in again, for lines that seemed lost.
+    Some entries also have a line from a fill.
     """
     chance = random.Random(seed)
     told = [*(inserted(row) for row in rows(town) if lines.is_sealed(row)), *more]

@@ -42,7 +42,7 @@ def rejected(*names: str) -> Play:
 
 
 def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: str = "") -> Play:
-    """Get a reversal stuck before each decision; `then` reverse the rest or get stuck again."""
+    """Get a reversal stuck before each decision; at the end, do as `then` says."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names, "order" if "fee" in names else "begin")
@@ -88,7 +88,7 @@ def expired(*names: str, then: str = "") -> Play:
 
 
 def extended(payment: Payment) -> None:
-    """Let recovery first come in the deadline's last half minute."""
+    """Let recovery's first look come just before the deadline."""
     payment.forward(*HELD)
     payment.take_over(890)
 
@@ -181,7 +181,7 @@ SHAPES: dict[str, Play] = {
     "reversed in part after a review": in_parts(*REVIEWED, "release", "fee", amounts=(7, 19)),
 }
 PLAYS: dict[str, Play] = {}
-"""Moves of rooms, by name."""
+"""The rooms' plays, by name."""
 
 for _room in brought("proof", "shapes"):
     SHAPES |= _room.SHAPES

@@ -1,4 +1,4 @@
-"""Erased names disable the check of the request hash, so few rows may have them."""
+"""Erased names disable the check of the request hash, so only finished settlements may lack names."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ from tests.world.memory_dynamodb import Key
 
 AT = "2026-12-24T12:00:00.000Z"
 KEY = "order-{:08}-0001"
-"""A town's first settlement; in the shapes below, it has names."""
+"""Key of a town's first settlement, which has names in the shapes below."""
 
 FINISHED = ("settled", "refused", "refused unclaimed", "voided", "reversed on order")
 UNFINISHED = ("claimed", "held")
@@ -29,7 +29,7 @@ UNFINISHED = ("claimed", "held")
 def erase(
     shape: str, removed: tuple[str, ...] = NAMES, row_keys: RowKeys | None = None, **changes: object
 ) -> tuple[Town, str]:
-    """Return a shape's town with one settlement's names removed, and its row's name."""
+    """Return a shape's town with one settlement's names removed, and that row's partition key."""
     made = town(shape, row_keys)
     made.row_keys = None
     key = keys.settlement(KEY.format(list(SHAPES).index(shape)))

@@ -124,7 +124,7 @@ def test_the_proof_names_the_row_of_forged_money(
     assert {fault.partition(": ")[0] for fault in findings.faults} == {named}, findings.faults
 
 
-def test_the_forgerys_rows_are_well_formed_one_by_one(town: Town) -> None:
+def test_a_forgery_with_every_row_passes_the_proof(town: Town) -> None:
     """Only missing rows reveal a forgery: a complete set would be a settlement."""
     for row in sound_rows().values():
         if row["sk"] != "BALANCE" and row.get("step") != "deposit" and row["pk"] != "CIRCUIT":

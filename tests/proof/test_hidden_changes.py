@@ -1,4 +1,4 @@
-"""Changes hidden by a reviewer: each is named, without a traceback."""
+"""Changes that a reviewer hid: each is named, without a traceback."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def settlement_in(rows: Rows) -> tuple[str, str]:
 
 @pytest.mark.parametrize("shape", ["settled", "completed", *there("merchants", "swept")])
 def test_a_value_nested_under_its_types_name_is_found(shape: str) -> None:
-    """No function can read such a row: its account could not pay or be paid."""
+    """No function can read such a row, so its account could not pay or be paid."""
     rows = rows_of(shape)
     unseen = [
         (key, name)
@@ -43,7 +43,7 @@ def test_a_value_nested_under_its_types_name_is_found(shape: str) -> None:
 
 @pytest.mark.parametrize("step", ["fee", "release", "verify"])
 def test_the_proof_names_a_settled_payment_reversed_without_an_order(step: str) -> None:
-    """The functions would run this reversal, with valid signatures."""
+    """Otherwise the functions would run this reversal."""
     rows = rows_of("settled")
     key = settlement_in(rows)
     row = {name: value for name, value in rows[key].items() if name != "finished_at"}

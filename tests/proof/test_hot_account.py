@@ -17,10 +17,10 @@ from tests.world.environment import NOW
 from tests.world.memory_dynamodb import MemoryDynamoDb
 
 PRICE = 999
-"""Every move's price, so that different errors look the same."""
+"""Amount of every move. Equal amounts make different errors look the same."""
 
 HOT = [(5, 0.1), (50, 0.01)]
-"""Moves per second, and seconds per read: remote, and within the region."""
+"""Moves per second and seconds per read, first for a remote reader, then within the region."""
 
 
 class Traffic:

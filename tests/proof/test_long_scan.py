@@ -25,9 +25,9 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Town:
 
 
 def reconciled(town: Town, missed: set[str], first: str, monkeypatch: pytest.MonkeyPatch) -> Findings:
-    """Reconcile during a freeze and unfreeze, over an hour before the end.
+    """Reconcile while the account is frozen and unfrozen, over an hour before the end.
 
-    Rows of kind `first` are scanned before the freeze, others after it, without `missed` orders.
+    Rows of kind `first` are scanned before the freeze, others after it; `missed` orders are not scanned.
     """
     every_row = pages.scan
 

@@ -1,6 +1,6 @@
 """Every kind of mutation of a raw row is found, or listed as unknowable.
 
-A kind is a kind of row, an attribute and a change.
+Mutations of one kind make the same change to the same attribute of similar rows.
 """
 
 import random

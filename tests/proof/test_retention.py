@@ -117,7 +117,6 @@ def test_the_journal_finds_changed_times_whose_entries_have_expired(shape: str) 
     "shape", ["held", "settled", "voided", "reversed on order", *there("merchants", "swept")]
 )
 def test_an_entry_missing_before_its_expiry_is_a_fault(shape: str) -> None:
-    """The slack allows for reading time and clock skew."""
     rows = rows_of(shape)
     early = NOW + timedelta(days=DAYS - 1, hours=-1)
 
@@ -142,7 +141,6 @@ def test_a_persons_deletion_is_named_even_after_the_entrys_expiry() -> None:
 
 @pytest.mark.parametrize("days", [None, DAYS + 10])
 def test_the_proof_needs_the_shortest_retention_ever_set(days: int | None) -> None:
-    """Therefore the setting must keep the shortest retention that the stage ever had."""
     findings = reconciled(aged("settled"), days=days)
 
     assert not findings.conserved
@@ -167,7 +165,7 @@ def test_a_longer_retention_keeps_entries_provable_by_the_shorter_one() -> None:
 
 
 def test_the_journal_finds_a_deleted_entry_without_expiry() -> None:
-    """The rows cannot show it: the stage has a retention, and the entry is old."""
+    """The rows cannot show it, because the entry could have expired."""
     rows = rows_of("settled", None)
     entry = next(key for key in rows if key[0].startswith("ENTRIES#alice") and key[1].endswith(":hold"))
     left = without(rows, entry)
@@ -202,7 +200,7 @@ def test_a_permanent_row_with_an_expiry_is_at_fault(kind: str) -> None:
 
 
 def test_a_step_dated_before_its_claim_is_a_fault() -> None:
-    """A signed claim of today with a hold 500 days ago would need no entry."""
+    """Otherwise a claim of today with a forged old hold would need no entry."""
     rows = rows_of("claimed")
     row = settlement_of(rows)
     long_ago = "2025-01-01T00:00:00.000Z"
@@ -231,7 +229,7 @@ def test_a_reversal_dated_before_its_order_is_a_fault() -> None:
 
 
 def test_the_journal_finds_an_old_voided_payment_forged_as_paid() -> None:
-    """The rows cannot show it: approval recorded, entries gone, balances agreeing."""
+    """The rows cannot show it, as the approval is recorded, the entries are gone and the balances agree."""
     rows = aged("voided after its approval")
     row = settlement_of(rows)
     at = row["hold_reversed_at"]
@@ -257,7 +255,7 @@ def test_the_journal_finds_an_old_voided_payment_forged_as_paid() -> None:
 def test_an_entry_expiring_during_the_read_is_not_a_fault(
     shape: str, entry: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the scan reads it; the payer's moved balance triggers a second look."""
+    """The scan still reads the entry; the payer's changed balance triggers a second look without it."""
     rows = rows_of(shape)
     gone, account = entries_in(rows)[entry], ("ACCOUNT#alice", "BALANCE")
     changed = without(rows, gone)
@@ -307,7 +305,7 @@ def test_an_entry_signed_with_a_guessed_key_is_found() -> None:
 
 
 def test_an_unswept_release_is_reported_after_its_entry_expired() -> None:
-    """After 400 days no sweep could add it; the proof reports it daily until then."""
+    """No sweep can add it any more. The proof has reported it daily for 400 days."""
     findings = reconciled(aged("released to a merchant"))
 
     assert findings.conserved

@@ -21,7 +21,7 @@ from tests.world.interpreter import Execution, Waiting
 from tests.world.provider import APPROVED
 
 Moment = dict[str, Any]
-"""`rows`, `gone` (keys of deleted rows) and `executions`."""
+"""A moment, with `rows`, `gone` (keys of deleted rows) and `executions`."""
 
 _KEY = ("pk", "sk")
 _LATER_SECONDS = 120
@@ -53,7 +53,7 @@ def whole(moments: Sequence[Moment]) -> Iterator[Moment]:
 def put_back(desk: Desk, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Restore a moment's table and executions, two minutes later, without faults.
 
-    Settling executions are lost.
+    Executions that were settling are aborted.
     """
     seconds = count(_LATER_SECONDS)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW + timedelta(seconds=next(seconds)))

@@ -91,7 +91,7 @@ def record(desk: Desk, way: Way, path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_payment_begun_under_a_release_ends_as_recorded(
+def test_a_payment_begun_under_an_earlier_release_ends_as_recorded(
     desk: Desk, release: str, way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = HERE / release / f"{way.__name__}.json"
@@ -112,7 +112,7 @@ def test_a_payment_begun_under_a_release_ends_as_recorded(
     ("way", "layout"), [(ways.reversed_in_part, None), (ways.reversed_in_part_and_migrated, 2)]
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_row_of_a_release_can_be_reversed_in_part(
+def test_a_row_of_earlier_releases_can_be_reversed_in_part(
     desk: Desk, release: str, way: Way, layout: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *_, end = whole(json.loads((HERE / release / f"{way.__name__}.json").read_text()))

@@ -42,7 +42,7 @@ WRITES = ("PutItem", "UpdateItem", "TransactWriteItems")
 TYPES = {f"settlement.{name}" for name in (*events.EventType, events.SNAPSHOT)}
 
 Change = dict[str, Any]
-"""`old` and `new` are DynamoDB images."""
+"""A change, with the DynamoDB images `old` and `new`."""
 
 
 def changes(release: str) -> list[Change]:
@@ -100,7 +100,7 @@ def written(desk: Desk, way: Way) -> Iterator[tuple[Row | None, Row]]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_each_event_of_a_release_keeps_the_contract_of_today(
+def test_each_event_of_an_earlier_release_keeps_todays_contract(
     desk: Desk, release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if release == RECORDED:
@@ -114,7 +114,7 @@ def test_each_event_of_a_release_keeps_the_contract_of_today(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_todays_code_publishes_a_releases_events_as_recorded(desk: Desk, release: str) -> None:
+def test_todays_code_publishes_an_earlier_releases_events_as_recorded(desk: Desk, release: str) -> None:
     for change in changes(release):
         told, today = change["event"], made(desk, change)
 

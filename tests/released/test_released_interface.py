@@ -21,7 +21,7 @@ RELEASES = sorted({path.parent.name for path in HERE.glob(f"*/{FILE}")} | ({RECO
 
 
 def resources() -> dict[str, str]:
-    """Return types by logical id: another id would replace a resource and its data."""
+    """Return types by logical id. Another id would replace a resource and its data."""
     found = templates.template("prod")["Resources"]
     return {logical_id: one["Type"] for logical_id, one in found.items() if "Version" not in one["Type"]}
 
@@ -59,7 +59,7 @@ def recorded() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("release", RELEASES)
-def test_nothing_that_a_release_offered_is_removed_or_changed(release: str, part: str) -> None:
+def test_nothing_that_an_earlier_release_offered_is_removed_or_changed(release: str, part: str) -> None:
     then: dict[str, str] = json.loads((HERE / release / FILE).read_text())[part]
     now = PARTS[part]()
 

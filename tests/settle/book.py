@@ -61,7 +61,7 @@ class Book:
     def settle(
         self, key: str, payer: str, payee: str, amount: int, fee: int, *, steps: int, status: str = ""
     ) -> None:
-        """Settle the first `steps` steps, which imply the status unless it is given."""
+        """Commit the first `steps` steps. They imply the status unless one is given."""
         currency = self.row(f"ACCOUNT#{payer}")["currency"]
         settlement = {
             "pk": f"SETTLEMENT#{key}",
@@ -184,7 +184,7 @@ class Book:
         return at
 
     def sweep(self, key: str) -> Row:
-        """Fold a release to a merchant, alone in its second; return the sweep's row."""
+        """Sweep a merchant's release, the only one in its second; return the sweep's row."""
         entry = self.entry(key, "release")
         at, pk = entry["posted_at"], f"SWEPT#{entry['pk']}"
         found = [row for row in self.rows if (row["pk"], row["sk"]) == (pk, at[:16])]
@@ -249,7 +249,7 @@ class Book:
         return at
 
     def _begin(self, row: Row) -> None:
-        """Begin a reversal unless begun: ordered by a person if settled, else caused by a failure."""
+        """Begin a reversal unless begun: by a person's order if settled, else after a failure."""
         if "reversed_for" not in row:
             step = next((step for step in STEPS if f"{step}_at" not in row), "reverse")
             failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}

@@ -55,7 +55,7 @@ def failing(code: Exit, match: str) -> Iterator[None]:
 
 @pytest.fixture
 def ledger(engine: str, ledger: Ledger) -> Ledger:
-    """The ledger; in memory, with the reads that a proof needs."""
+    """The ledger. If it is in memory, it also has the reads that a proof needs."""
     return over(Readable(ledger.client), ledger.table_name) if engine == "memory" else ledger
 
 
@@ -125,7 +125,7 @@ def settle(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 @pytest.fixture
 def desk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A stack with three accounts, immediate machines and a clock that advances when read."""
+    """A stack with three accounts, instant machines and a clock that advances when read."""
     seconds = count()
     ledger = signing(ledger)
     monkeypatch.setattr(_dependencies, "store", ledger.store)

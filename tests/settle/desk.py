@@ -154,7 +154,7 @@ class Desk:
     ) -> dict[str, str]:
         """Let Alice pay Bob 48.20 EUR with a fee of 0.48, up to the step `until`.
 
-        "claim" only claims the key for the execution, like the start queue.
+        `until="claim"` only claims the key, like the start queue.
         """
         wire = constants.WIRE | {"key": key} | request
         if until == "claim":

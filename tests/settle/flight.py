@@ -21,7 +21,7 @@ def key_of(number: int) -> str:
 
 
 def claimed(desk: Desk, number: int = 1, *, due: int = 30, ago: int = 0, **extra: Any) -> Row:
-    """Put a settlement claimed `ago` seconds before NOW, due `due` seconds after it."""
+    """Put a settlement claimed `ago` seconds before NOW and due `due` seconds after NOW."""
     settlement = Settlement(
         key=key_of(number), payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
     )
@@ -40,7 +40,7 @@ def finished(desk: Desk, number: int = 1, *, status: str = "SETTLED", **extra: A
 
 
 def stuck(desk: Desk, number: int = 1, *, since: int = 0, **extra: Any) -> Row:
-    """Put a settlement in LIMBO since NOW plus `since` seconds: Bob has spent 47.72 EUR."""
+    """Put a settlement in LIMBO, `since` seconds after NOW, because Bob has spent 47.72 EUR."""
     return claimed(
         *(desk, number),
         **{

@@ -26,7 +26,7 @@ OPTIONAL = frozenset(
         *("opened_at", "frozen_at", "failure", "reversed_for", "resolution"),
     }
 )
-"""Attributes that a good row may lack, or whose type alone matters to list readers."""
+"""Attributes that a good row may lack, or of which lists check only the type."""
 
 
 def spoils(value: Any) -> Iterator[tuple[str, Any]]:
@@ -46,7 +46,7 @@ def spoils(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def spoilt(row: Row, *, exhaustive: bool) -> Iterator[tuple[str, Row]]:
-    """Yield copies of a row with one attribute missing or spoilt; one spoil each unless exhaustive."""
+    """Yield copies of a row with one attribute missing or invalid; if `exhaustive`, each invalid value."""
     for place, name in enumerate(sorted(row.keys() - {*PLACE})):
         if name not in OPTIONAL:
             yield f"without {name}", {one: row[one] for one in row if one != name}

@@ -47,7 +47,7 @@ def completed(line: str, shell: str = "bash") -> str:
         ("limbo approve pay", ["payout-7"]),
     ],
 )
-def test_completion_offers_keys_of_limbo_and_decisions(
+def test_completion_offers_the_keys_in_limbo_and_the_decisions(
     asked: list[str | None], line: str, offered: list[str]
 ) -> None:
     assert completed(f"settle {line}").split() == offered

@@ -59,7 +59,7 @@ REPEATED = json.dumps({"execution": "an-execution", "dynamodb": {"put_item": {"c
 OWN_LINE = json.dumps(
     {"message": "dynamodb", "operation": "put_item", "capacity_units": 3, "execution": "an-execution"}
 )
-"""A call's own line, as the embedded stage logs in full detail."""
+"""A call's own log line, as the embedded stage writes it at full detail."""
 
 
 @pytest.mark.parametrize(

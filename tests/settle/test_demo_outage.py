@@ -20,7 +20,7 @@ Walk = Callable[[], dict[str, Any]]
 class Paying:
     """The demo's machine: asks the real simulator, and reverses payments without a verdict.
 
-    After the provider's return the first `refused` payments still meet an open circuit.
+    After the outage, the first `refused` payments still meet an open circuit.
     """
 
     def __init__(self, desk: Desk, simulator: Simulator) -> None:
@@ -84,7 +84,7 @@ def test_an_outage_that_does_not_end_fails_the_demo(
         walk()
 
 
-def test_an_interrupted_outage_walk_restores_the_provider(
+def test_an_interrupted_outage_demo_restores_the_provider(
     walk: Walk, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(*_: object) -> None:

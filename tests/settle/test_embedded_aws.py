@@ -203,7 +203,7 @@ def test_stopping_a_killed_commands_cdk_also_stops_its_synthesis(starts: Starts,
 
 
 @pytest.mark.parametrize("program", ["an-editor", "ministack", "postgres"])
-def test_down_leaves_a_process_elsewhere_that_reads_our_files(
+def test_down_leaves_a_foreign_process_that_reads_our_files_running(
     starts: Starts, home: Path, program: str
 ) -> None:
     reader = starts(program, home, str(state.SCRATCH / "postgres"))
@@ -217,7 +217,7 @@ def test_down_leaves_a_process_elsewhere_that_reads_our_files(
     [({"TableName": "t"}, True), ({}, False)],
     ids=["up", "the app is not on it yet"],
 )
-def test_an_answering_embedded_aws_runs_only_with_the_app_deployed(
+def test_embedded_aws_counts_as_running_once_the_app_is_deployed(
     starts: Starts, outputs: dict[str, str], found: bool
 ) -> None:
     server = starts("ministack")

@@ -84,7 +84,7 @@ def test_an_owner_unknown_to_standard_is_presumed_on_express(
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException", None])
 def test_a_failed_execution_query_does_not_fail_the_status(desk: Desk, code: str | None) -> None:
-    """Step Functions refuses, or the stack is too old to name its machine."""
+    """Step Functions refuses the query, or the stack is too old to name its machine."""
     claimed(desk, owner="the-owner")
     if code:
         desk.refuse("describe_execution", code)
@@ -140,7 +140,7 @@ def test_in_limbo_a_waiting_execution_unknown_to_aws_may_run(desk: Desk, owner: 
 
 @pytest.mark.parametrize("case", [0, 2])
 def test_in_limbo_an_execution_waiting_for_another_case_is_hidden(desk: Desk, case: int) -> None:
-    """The waiting row outlives its case."""
+    """The row that names a waiting execution outlives the execution's case."""
     stuck(desk, owner="the-owner")
     waits(desk, case)
     desk.machines.add(arn("the-owner", COMPENSATION), "TIMED_OUT")

@@ -42,7 +42,7 @@ def test_an_invalid_instant_or_age_is_refused_with_examples(text: str) -> None:
     assert "such as 2026-11-20T09:30:00Z, its offset included, or an age such as 90m" in str(told.value)
 
 
-def test_a_future_time_is_refused_whatever_its_offset() -> None:
+def test_a_future_time_is_refused_whatever_its_utc_offset() -> None:
     later = (NOW + timedelta(milliseconds=1)).astimezone(timezone(timedelta(hours=-9)))
 
     assert instants.parse(NOW.isoformat(), NOW) == NOW

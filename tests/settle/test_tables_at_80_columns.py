@@ -20,7 +20,7 @@ TOLD_OTHERWISE = {
     "list": {"since", "recover_at", "deadline_at", "claimed_at", "finished_at", "owner", "steps"},
     "watch": {"at", "since", "circuit", "behind_seconds"},
 }
-"""JSON fields that a command's text words differently, such as ages for instants."""
+"""JSON fields that a table shows in another form, such as an age in place of a time."""
 
 
 @pytest.fixture(autouse=True)

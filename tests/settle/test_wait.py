@@ -14,7 +14,7 @@ KEY = key_of(1)
 
 
 class Clock:
-    """A clock moved only by pauses; the third one calls `then`."""
+    """A clock that only pauses advance. The third pause calls `then`."""
 
     def __init__(self) -> None:
         self.seconds, self.pauses = 0.0, 0

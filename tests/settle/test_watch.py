@@ -55,7 +55,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def fails_then_works(desk: Desk, monkeypatch: pytest.MonkeyPatch, *failures: Exception | None) -> None:
-    """Raise these failures at successive looks; a None, and each later look, works."""
+    """Raise these failures at successive looks. A look with None, and each later look, succeeds."""
     left, look = list(failures), snapshot.look
 
     def next_look(*arguments: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_the_snapshot_of_an_idle_stack_is_empty(desk: Desk) -> None:
 
 
 def test_the_snapshot_counts_by_status_and_names_the_oldest(desk: Desk) -> None:
-    """A review is never the oldest; a resumed settlement counts from its resumption."""
+    """A settlement in review is never the oldest; a resumed one counts from its resumption."""
     claimed(desk, 1, ago=80_000, review="a-reference", due=6_400, deadline_at=at(6_400))
     assert snapshot.look(desk.stack, NOW)["in_flight"]["oldest"] is None
     claimed(desk, 2, ago=300, status="COMPENSATING", due=200)

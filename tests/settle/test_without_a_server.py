@@ -26,7 +26,7 @@ VIEW, BALANCES, TO_PARQUET = re.findall(
 
 
 def in_duckdb(*statements: str) -> list[list[Any]]:
-    """Run statements in a separate process, whose exit DuckDB disturbs; return the last result."""
+    """Run statements in a separate process, as DuckDB disturbs its exit; return the last result."""
     program = "import duckdb, json, sys\nfor one in sys.argv[1:]: found = duckdb.execute(one)\n"
     program += "print(json.dumps(found.fetchall(), default=str))"
     command = [sys.executable, "-c", program, *statements]
@@ -35,7 +35,7 @@ def in_duckdb(*statements: str) -> list[list[Any]]:
     return lines
 
 
-def test_the_documented_queries_return_the_rows_trial_balance(
+def test_the_documented_queries_return_the_trial_balance_of_the_rows(
     journal: MemoryS3, settle: Command, town: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ class Outcome:
     seed: int
     calls: int
     met: int
-    """Deviations that the life was long enough to meet."""
+    """Number of deviations that the life was long enough to meet."""
 
     statuses: frozenset[str]
     broken: tuple[str, ...]
@@ -37,7 +37,7 @@ _Life = TypeVar("_Life", bound=Life)
 
 
 def lived(life: _Life) -> _Life:
-    """Return a life at its end. A life that raises breaks a rule, too."""
+    """Run a life to its end, and return it. An exception counts as a broken rule."""
     try:
         life.live()
     except Exception as error:
@@ -46,7 +46,7 @@ def lived(life: _Life) -> _Life:
 
 
 def main(package: str, outcome: Callable[[int], Outcome], told: Callable[[int], str]) -> int:
-    """Return 0 if every life kept each rule, else 1; seeds that broke one are printed.
+    """Run the lives, and print the seeds that broke a rule. Return 1 if any did, else 0.
 
     `outcome` and `told` run a seed's life; `told` returns its history.
     """

@@ -36,14 +36,14 @@ from tests.world.step_functions import StepFunctions as Fake
 from tests.world.step_functions import client_error
 
 RUN_MS, LOOK_CPU_MS, START_CPU_MS = 75_000, 10, 4
-"""A run's time, and the processor time of a look with a start, and of each further start.
+"""A run's time; the processor time of a look with one start, and of each further start.
 
 1,024 MB get 0.6 of a processor.
 """
 
 READ_MS, WRITE_MS, QUERY_MS, START_MS, DESCRIBE_MS = 5, 8, 20, 40, 20
 SETTLES_MS = 1_500
-"""Latencies of the services, and the time a resumed settlement takes."""
+"""Latencies of the services, and the time that a resumed settlement takes."""
 
 STATES = 4
 """The number of states that a settlement enters, even a resumed one."""
@@ -54,7 +54,7 @@ TAKEOVER_UNITS, SETTLING_UNITS, INDEX_UNITS = 3, 20, 2
 
 STALLED_AT = [list(Step)[:committed] for committed in range(len(Step))]
 LEFT_UNITS = [20, 13, 11, 5]
-"""Progress of the stalled settlements, in turn, and the write units each still needs."""
+"""The stalled settlements' committed steps, in turn, and the write units that each still needs."""
 
 
 class Bucket:
@@ -93,7 +93,6 @@ class Quotas:
 
 
 def quotas_of_large_regions() -> Quotas:
-    """Return the defaults in AWS's three largest regions."""
     return Quotas(standard=Bucket(1_300, 300), transitions=Bucket(5_000, 5_000))
 
 
@@ -117,7 +116,6 @@ class Storm:
 
     cpus: dict[Process, "_Cpu"] = field(default_factory=dict)
     new_refused: int = 0
-    """New settlements refused by a quota."""
 
     def __post_init__(self) -> None:
         self.hub = Hub(Random(1))

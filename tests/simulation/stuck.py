@@ -25,12 +25,12 @@ def spend(world: World) -> None:
 
 
 def repay(world: World) -> None:
-    """Carol repays it: a blocked account may receive."""
+    """Carol repays Bob, whose blocked account can receive."""
     assert world.pay("carol", "bob", "52.72", REPAID).data["status"] == "SETTLED"
 
 
 def stuck(world: World, steps: int = len(STEPS)) -> Execution:
-    """Reverse a payment that Bob has spent: it waits in LIMBO."""
+    """Reverse a payment that Bob has spent, so it waits in LIMBO."""
     order = world.commit(steps)
     spend(world)
     execution = world.compensate("by-hand", **order)

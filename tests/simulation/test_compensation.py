@@ -48,10 +48,9 @@ MATRIX = [
     for fault in Fault
     if STATES[state] in STEPS[:steps] or state == "VoidHold"
 ]
-"""Each fault at each due reversal."""
 
 UNHEARD = [(steps, state, fault) for steps, state, fault in MATRIX if fault.commits]
-"""Cases where a reversal commits without an answer. The last one still finishes the settlement."""
+"""Cases where reversals commit without an answer. The last reversal still finishes the settlement."""
 
 STUCK = [case for case in MATRIX if case not in UNHEARD]
 

@@ -32,7 +32,7 @@ STALLING = [
     for fault in Fault
     if state != "HoldFunds" and not (state == "VerifyKyc" and fault.value[0] in CUT_OFF)
 ]
-"""Faults that stall a settlement. VerifyKyc without time or memory reverses: `test_verify_answers.py`."""
+"""Faults that stall a settlement. VerifyKyc without time or memory reverses it: test_verify_answers.py."""
 
 
 @pytest.mark.parametrize("machine", BOTH)
@@ -138,7 +138,6 @@ def test_an_execution_whose_report_is_lost_reports_no_wrong_outcome(
 def test_recovery_settles_a_payment_whose_payers_row_was_busy(
     world: World, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Conflicts on another payment's row lose no accepted payment."""
     world.open_both()
 
     def conflict(writes: object) -> None:

@@ -62,7 +62,6 @@ def test_a_blocked_account_receives_payments_but_places_no_hold(world: World) ->
 
 @pytest.mark.parametrize("machine", BOTH)
 def test_a_payee_who_spends_before_the_compensation_causes_limbo(world: World, machine: str) -> None:
-    """Another execution only fences off the fee; the machine's compensation gets stuck."""
     world.open_both()
 
     def spend_and_fence() -> None:

@@ -21,7 +21,7 @@ from tests.world.memory_dynamodb import Key
 
 SEEDS = range(12)
 RUNS_MAX = 60
-"""A twenty-minute outage cuts off many runs."""
+"""Maximum runs: a twenty-minute outage cuts off many."""
 
 Plant = Callable[[World], str]
 """A raw write that breaks conservation; returns the key that the proof must name."""
@@ -86,10 +86,7 @@ PLANTS = [raised_balance, deleted_deposit, deleted_hold, raised_hold, deleted_se
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_next_proofs_find_a_fault_planted_during_calls(stage: Current, seed: int, plant: Plant) -> None:
-    """A deleted hold and its void can cancel out.
-
-    A proof between them names the settlement, the next proof also the account.
-    """
+    """A second proof can be needed, as a deleted hold and its void can cancel out."""
     world = begun(stage, seed)
 
     named = plant(world)
@@ -140,7 +137,7 @@ def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> Non
         return
 
 
-def test_simulated_proofs_prove_their_worlds() -> None:
+def test_the_proof_confirms_each_simulated_world() -> None:
     result = run(range(PROVEN_EVERY - 1, PROVEN_EVERY * 16, PROVEN_EVERY))
 
     assert result.failed == {}
@@ -171,7 +168,7 @@ def test_a_proof_cut_off_during_second_look_names_no_fault(
 def test_pages_read_in_parallel_come_in_segment_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A set of futures, and so a history, is ordered differently in each process."""
+    """Each process orders a set of futures differently, and a history must not depend on it."""
 
     def backwards(reading: Any, return_when: str) -> tuple[list[Any], set[Any]]:
         return sorted(reading, key=lambda future: -future.result()[0]), set()

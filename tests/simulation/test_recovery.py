@@ -135,7 +135,7 @@ def test_a_settlement_beyond_standards_quota_settles_on_express(world: World, st
 
 
 @pytest.mark.parametrize("state", ["HoldFunds", *FORWARD])
-def test_a_settlement_dead_on_express_resumes_once_standard_has_room(world: World, state: str) -> None:
+def test_a_settlement_whose_express_execution_died_resumes_on_standard(world: World, state: str) -> None:
     world.commit(0)
     world.pass_time(minutes=1)
     world.step_functions.refusing[STANDARD] = throttled("StartExecution")

@@ -240,7 +240,7 @@ def test_a_compensation_that_runs_already_is_not_started_again(world: World, mac
     ("starts", "times", "status"),
     [(False, 2, "SUCCEEDED"), (True, 2, "SUCCEEDED"), (False, 3, "FAILED"), (True, 3, "FAILED")],
 )
-def test_a_start_of_the_compensation_without_an_answer_loses_nothing(
+def test_an_unanswered_start_of_the_compensation_loses_nothing(
     world: World, machine: str, starts: bool, times: int, status: str
 ) -> None:
     world.open_both()

@@ -33,7 +33,7 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.stream import record
 
 SEEDS = (*range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY), 169)
-"""Seeds with a journal; in the last, only it protects some evidence."""
+"""Seeds with a journal. In the last one only the journal protects some evidence."""
 
 Table = dict[tuple[str, str], Row]
 Forged = tuple[Table, set[tuple[str, str]]]
@@ -188,7 +188,6 @@ def test_each_forgery_is_found_and_its_rows_are_named(kind: str) -> None:
 
 
 def test_a_forgery_seen_by_the_stream_alarms_and_is_recorded() -> None:
-    """The stream shows a forgery and its restoration."""
     seed = SEEDS[0]
     s3, table, now = at_rest(seed)
     place = next(place for place in table if place[0].startswith("ENTRIES#"))

@@ -21,7 +21,7 @@ from tests.world.definitions import EXPRESS, STANDARD
 def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(
     many: int, quotas: Callable[[], Quotas]
 ) -> None:
-    """100,000 are an outage of 200 s. Five minutes are a third of the deadline."""
+    """100,000 stalls are an outage of 200 s, and five minutes a third of the deadline."""
     storm = Storm(many, quotas())
 
     storm.run(minutes=15)
@@ -36,7 +36,6 @@ def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(
 
 
 def test_a_small_number_of_stalled_settlements_uses_only_standard() -> None:
-    """A quiet day, and an outage of a second."""
     storm = Storm(500)
 
     storm.run(minutes=15)
@@ -69,8 +68,8 @@ def test_a_quota_below_the_pace_slows_recovery_and_defers_nothing() -> None:
     assert storm.counted["NotRecovered"] == 0
 
 
-def test_reversals_are_resumed_as_fast_as_executions_may_be_described() -> None:
-    """Two reversals would alert twice, so a running one must be known. No run waits for the quota."""
+def test_resumed_reversals_keep_pace_with_the_quota_of_describe_execution() -> None:
+    """Recovery first looks for a running execution: two would alert twice. No run waits for the quota."""
     storm = Storm(1_500, status=Status.COMPENSATING)
 
     storm.run(minutes=15)

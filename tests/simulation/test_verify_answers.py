@@ -31,7 +31,7 @@ CUT_OFF = [fault for fault in Fault if fault.value[0] in compensation.CUT_OFF]
 """Faults of a call that Lambda or its task ended."""
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
-"""Evidence of a verdict without a step."""
+"""The evidence of a rejection, which commits no step."""
 
 ENDS: dict[str, Picture] = {
     "approved": picture.of("SETTLED", STEPS),
@@ -125,7 +125,7 @@ def test_a_payment_whose_call_is_always_cut_off_is_reversed(
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in CUT_OFF])
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_call_that_never_answers_is_refunded_at_the_deadline(
+def test_a_payment_whose_call_always_fails_expires_at_the_deadline(
     world: World, answer: str, fault: Fault, machine: str
 ) -> None:
     world.open_both()

@@ -33,7 +33,7 @@ from tests.world.environment import NOW
 from tests.world.interpreter import TaskFailed
 
 ANSWER_MS, LATENCY_MS_MAX, OVER_MS_MAX = 100, 20, 120_000
-"""Times: the provider's answer, a service's maximum one-way latency, and the last payments."""
+"""The provider's time, a service's maximum one-way latency, and the last payments' time after the day."""
 
 LIMITS_OF_CIRCUIT = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
 """A stage's default circuit limits."""
@@ -45,7 +45,7 @@ CENTS_A_PAYMENT = 10
 
 
 class Calm(Script):
-    """Only the day's faults; services have usual latency, and retries have jitter."""
+    """Chance with the day's faults only; services have usual latency, and retries jitter."""
 
     def __init__(self) -> None:
         super().__init__({})

@@ -13,7 +13,6 @@ OF_ROOMS = ("pay_out",)
 """Machines that settle nothing: each has its own tests in a folder of its room."""
 
 DEFINITIONS: dict[str, Any] = {name: found for name, found in ALL.items() if name not in OF_ROOMS}
-"""The machines of settlements."""
 TASKS = [
     (machine, name)
     for machine, definition in DEFINITIONS.items()

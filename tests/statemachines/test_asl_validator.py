@@ -28,7 +28,6 @@ def test_every_definition_is_valid_as_written_and_rendered_per_stage(tmp_path: P
 
 
 def test_the_validator_refuses_a_transition_to_a_missing_state(tmp_path: Path) -> None:
-    """Even next to valid files."""
     definition = json.loads(json.dumps(DEFINITIONS["settlement"]))
     definition["States"]["VerifyKyc"]["Next"] = "Nowhere"
     path = tmp_path / "dangling.asl.json"

@@ -30,7 +30,7 @@ BACKOFF_SECONDS_MAX = 1
 """botocore's longest wait before a second attempt, in standard mode."""
 
 OUTAGE_SECONDS_MIN = 120
-"""The outage that a reversal outlasts with maximum waits; jitter halves it on average."""
+"""An outage that retries outlast with maximum waits. Jitter halves the waits on average."""
 
 NOTICE_SECONDS_MAX = 60
 """Maximum time that the announcement of a decision may delay the reversal."""
@@ -97,7 +97,7 @@ def test_retries_of_reversals_and_alerts_outlast_an_outage(name: str) -> None:
 
 @each_stage_on_aws
 def test_a_payment_that_kyc_never_answers_is_refunded_in_time(stage: str) -> None:
-    """Each try has a whole exchange, and each pause is the longest."""
+    """In the worst case each try has a whole exchange, and each pause is the longest."""
     verify = task("settlement", "VerifyKyc")["Retry"][-1]
 
     asked = (1 + verify["MaxAttempts"]) * STAGES[stage].kyc.exchange_seconds
@@ -127,7 +127,7 @@ def test_a_year_of_alerts_fits_the_history_of_one_execution(stage: str) -> None:
 
 @each_stage
 def test_each_function_times_out_before_its_task(stage: str) -> None:
-    """A later function would commit with no task waiting.
+    """A function that outlives its task would commit with no task waiting.
 
     On the embedded AWS a person's wait begins after its function's end.
     """
@@ -172,7 +172,7 @@ def test_the_clients_timeouts_end_before_the_functions_timeout(config: Any) -> N
 def test_a_hanging_provider_is_counted_before_its_function_times_out() -> None:
     """A function that times out counts no failure, so the circuit would never open.
 
-    A call asks only with the reserve left.
+    A call asks the provider only if RESERVED_SECONDS remain after it.
     """
     events = circuit_events._client.meta.config
 

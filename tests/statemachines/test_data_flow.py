@@ -101,7 +101,7 @@ def entering(definition: Any, merge: Merge = set.intersection) -> dict[str, set[
 
 @each_machine
 def test_every_transition_provides_the_fields_its_state_reads(machine: str) -> None:
-    """No Catch sees States.Runtime, the error of an empty path."""
+    """An empty path raises States.Runtime, which no Catch sees."""
     sure = entering(DEFINITIONS[machine])
 
     assert sure.keys() == states(machine).keys()
@@ -167,7 +167,7 @@ def test_a_report_on_a_claimed_key_gets_the_request_once() -> None:
 
 
 def test_a_return_to_the_first_state_differs_from_a_start() -> None:
-    """A return has a `case`. An error next to it did not stop the settlement."""
+    """A return has a `case`, so its error is not the one that stopped the settlement."""
     definition = DEFINITIONS["compensation"]
     sure = entering(definition)
 

@@ -141,10 +141,7 @@ def test_every_mocked_response_is_used() -> None:
 
 @pytest.mark.parametrize("name", sorted({*ANSWERS, *SILENT}))
 def test_a_mocked_response_has_the_fields_of_its_handler(name: str) -> None:
-    """It has the handler's fields, plus `resolution`; more would prove nothing.
-
-    A wait's answer is the decision.
-    """
+    """It may also have `resolution`. A field that no handler returns would prove nothing."""
     found = answers(name)
 
     assert found
@@ -162,7 +159,6 @@ def test_a_mocked_response_has_the_fields_of_its_handler(name: str) -> None:
 
 
 def test_step_functions_local_is_given_the_mock_file() -> None:
-    """The file name is that in its container."""
     compose = (PROJECT / "compose.yaml").read_text()
 
     assert f"./{MOCK_FILE.parent.relative_to(PROJECT)}:/mocks:ro" in compose

@@ -43,7 +43,6 @@ def test_every_handler_is_a_granted_state_or_has_another_trigger() -> None:
 
 
 def test_each_task_calls_a_function_bus_or_machine() -> None:
-    """Each waits for its function; one waits for a person."""
     assert {name for _, name in PUTS} == {"PageOnCall", "AnnounceResolution"}
     assert STARTS == [("settlement", "Compensate")]
     assert WAITS == [("compensation", "AwaitResolution")]
@@ -52,7 +51,6 @@ def test_each_task_calls_a_function_bus_or_machine() -> None:
 
 @pytest.mark.parametrize("machine", DEFINITIONS)
 def test_each_task_calls_the_function_named_like_it(machine: str) -> None:
-    """Every placeholder is a function or another called resource."""
     functions = [name for owner, name in INVOCATIONS if owner == machine]
     texts = [str(value) for _, value in leaves(DEFINITIONS[machine])]
     placeholders = [name for text in texts for name in re.findall(r"\$\{(.*?)\}", text)]

@@ -57,7 +57,7 @@ OF_CLAIM = errors_raised("handlers/core/hold_funds", "handlers/core/_claim")
 REPORTED = {"AlreadyClaimed": "$", "InReview": "$.in_review"}
 """Refusals that are only reported, and the error's place.
 
-A claimed key's error replaces the state: the execution's input has the request.
+A claimed key's error replaces the state, because the execution's input has the request.
 """
 
 FORWARD = {
@@ -175,7 +175,7 @@ def expected(machine: str, name: str) -> dict[str, tuple[str, str | None]]:
 
 @pytest.mark.parametrize(("machine", "name"), TASKS)
 def test_each_state_catches_exactly_its_writes_refusals(machine: str, name: str) -> None:
-    """All other errors stall the machine: an attempt that may still commit is not a refusal."""
+    """All other errors stall the machine, because an attempt that may still commit is not a refusal."""
     assert caught_by_name(machine, name) == expected(machine, name)
 
 
@@ -218,11 +218,11 @@ def is_due(step: Step, row: Row) -> bool:
 
 
 @pytest.mark.parametrize("name", REVERSALS)
-def test_a_fenced_reversal_finds_a_changed_row(name: str) -> None:
+def test_a_reversal_still_due_is_never_fenced(name: str) -> None:
     """StepFenced makes the machine read the row again; an unchanged row would loop endlessly.
 
-    A COMPENSATING row with this step next leads to the same reversal, so its other faults need other names
-    and enter LIMBO.
+    On a COMPENSATING row with this step next, the machine would repeat the reversal. The row's other faults
+    therefore have other names, and enter LIMBO.
     """
     step = REVERSALS[name]
     committed = reversing(step)

@@ -25,8 +25,8 @@ def test_the_compensating_machine_reverses_money_moves_in_opposite_order() -> No
     }
 
 
-def test_exactly_the_listed_cut_off_steps_are_reversed() -> None:
-    """Other steps without time stall the machine, and recovery resumes the settlement."""
+def test_a_cut_off_call_starts_a_reversal_only_where_listed() -> None:
+    """At other steps the call stalls the machine, and recovery resumes the settlement."""
     reversing = {
         name
         for name, state in states("settlement").items()

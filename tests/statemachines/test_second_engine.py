@@ -118,14 +118,12 @@ def test_a_repeated_start_returns_its_execution_unless_the_input_differs(engine:
 
 
 def test_each_retry_and_catch_rule_applies_to_its_error(engine: Any) -> None:
-    """The acceptance's check, on LocalEmu's TestState."""
     rules = sum(len([*ways(DEFINITIONS[machine]["States"])]) for machine in ("settlement", "compensation"))
 
     assert states(deployed(engine, definition)).startswith(f"{rules} rules")
 
 
 def test_a_changed_rule_of_a_definition_is_found(engine: Any) -> None:
-    """The definition has one way out of HoldFunds, and the running machine another."""
     told = definition("SettlementStandard")
     other = told.replace('"Next": "RejectSettlement"', '"Next": "SettlementStalled"')
     assert other != told

@@ -61,8 +61,8 @@ def rules(machine: str, name: str) -> list[Any]:
 
 
 @each_task
-def test_every_task_except_the_wait_for_a_person_has_timeouts(machine: str, name: str) -> None:
-    """A bound would report a stall while a person decides a Standard settlement's compensation.
+def test_every_task_but_a_start_has_a_timeout(machine: str, name: str) -> None:
+    """A start with a timeout would report a stall while a person decides on its compensation.
 
     The wait for a decision is as long as the alert says.
     """
@@ -80,7 +80,6 @@ def test_every_task_except_the_wait_for_a_person_has_timeouts(machine: str, name
 
 @each_task
 def test_a_task_retries_its_transient_errors_with_jitter_and_bounds(machine: str, name: str) -> None:
-    """Only the first matching rule counts."""
     found = rules(machine, name)
 
     assert [rule["ErrorEquals"] for rule in found] == RETRIED[machine, name]
@@ -114,7 +113,6 @@ def test_both_event_tasks_differ_only_in_their_retries() -> None:
 
 @each_task
 def test_the_last_catch_of_each_task_takes_every_error(machine: str, name: str) -> None:
-    """The settlement is in flight, and recovery resumes it."""
     target, where = LEFT_OVER.get((machine, name), (STALLS[machine], "$.error"))
     last = task(machine, name)["Catch"][-1]
 

@@ -38,7 +38,7 @@ def as_it_is(saga: Saga) -> Listing:
 
 
 def count(saga: Saga, counted: int | None) -> None:
-    """Set the payee's case count as a manual change."""
+    """Set the payee's case count by hand."""
     row = saga.ledger.row(keys.account("bob"))
     assert row is not None
     row = {name: value for name, value in row.items() if name != "limbo_cases"}

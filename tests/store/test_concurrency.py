@@ -54,7 +54,7 @@ def begun(last: Step | None) -> Start:
 
 
 def spending(start: Start) -> Start:
-    """Also claim a settlement that spends the payee's money; its hold is next."""
+    """Return a start that also claims a settlement of the payee's money; its hold is next."""
 
     def begin(saga: Saga) -> None:
         start(saga)
@@ -64,7 +64,7 @@ def spending(start: Start) -> Start:
 
 
 def call(make: Callable[..., Any], *arguments: Any, **named: Any) -> Act:
-    """Return a call that does not depend on what its caller saw before."""
+    """Return a call that ignores the state seen before the race."""
     return lambda saga, seen: make(saga, *arguments, **named)
 
 
@@ -169,7 +169,7 @@ RACES: dict[str, tuple[Start, list[Act]]] = {
 }
 """The state before a race, and the calls that race.
 
-An answer is two writes. With one clock, interleaved calls end like sequential calls.
+Other calls can come between a verdict's two writes; with one clock, the end is the same.
 """
 
 

@@ -34,7 +34,7 @@ CHANGES: list[dict[str, Any]] = [
     {"verdict": "REJECTED"},
     *RESOLUTIONS,
 ]
-"""Attributes tested by conditions, with values on both sides. None removes the attribute."""
+"""Attributes that conditions test, with passing and failing values. None removes the attribute."""
 
 
 @pytest.mark.parametrize("name", [*RULES, *PUT_BACK])

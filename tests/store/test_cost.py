@@ -156,7 +156,7 @@ def stuck(saga: Saga) -> None:
 
 
 def fence(saga: Saga) -> None:
-    """Begin like the first state: a put that finds the key claimed, then the update."""
+    """Begin like the first state: put a tombstone, which finds the key claimed, then update."""
     saga.tombstone(FAILURE)
     saga.begin(owner="execution-1")
 

@@ -27,7 +27,7 @@ FEW = 100
 BATCH = 25
 THREADS = 4
 QUERIES = 3 * keys.IN_FLIGHT_SHARDS + 1
-"""Per shard: one listing, one of its head, one of its reviews about to end. One more for LIMBO."""
+"""Three per shard: its listing, its head, and its reviews about to end. One more for LIMBO."""
 
 HEADERS = {
     "Content-Type": "application/x-amz-json-1.0",

@@ -99,7 +99,7 @@ def test_a_replayed_step_returns_the_entry_of_the_first_call(
 
 @pytest.mark.parametrize("step", MONEY)
 def test_a_retry_with_a_later_clock_finds_the_first_commit(saga: Saga, step: Step) -> None:
-    """Its entry would have another key: only the settlement's row records the step."""
+    """The retry's entry would have another key; only the settlement's row records the step."""
     saga.after(step)
 
     with saga.writes_nothing():

@@ -230,7 +230,7 @@ def test_write_off_covers_the_stuck_amount_from_the_losses(
         pytest.param(Step.FEE, Step.FEE, 0, id="fee collected"),
     ],
 )
-def test_complete_accepts_the_release_and_makes_the_rest_fee(
+def test_complete_accepts_the_release_and_books_the_rest_as_fee(
     saga: Saga, last: Step, step: Step, rest: int
 ) -> None:
     saga.stuck(step, last)

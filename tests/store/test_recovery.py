@@ -161,7 +161,7 @@ def test_a_takeover_succeeds_although_a_step_committed_meanwhile(saga: Saga) -> 
 def test_a_malformed_settlement_is_still_deferred_and_its_row_read(
     saga: Saga, change: Row, told: str
 ) -> None:
-    """Recovery must be able to defer it: the write commits before the state is made."""
+    """Recovery must be able to defer the row, so the write commits before the row is parsed."""
     saga.claim()
     before = {name: value for name, value in (saga.row() | change).items() if value is not None}
     saga.ledger.put(before)

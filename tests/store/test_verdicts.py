@@ -79,7 +79,7 @@ def test_a_verdict_is_recorded_once_and_only_approval_commits_verify(saga: Saga,
 
 @VERDICTS
 @pytest.mark.parametrize("answer", [APPROVED, REJECTED], ids=lambda each: each.decision)
-def test_the_next_call_completes_a_verdict_recorded_before(
+def test_the_next_call_completes_a_verdict_that_has_only_evidence(
     saga: Saga, verdict: Verdict, answer: Verdict
 ) -> None:
     held(saga)
@@ -165,7 +165,7 @@ def test_a_webhooks_verdict_writes_event_and_evidence(saga: Saga, verdict: Verdi
 
 
 @VERDICTS
-def test_a_webhook_before_the_calls_answer_is_recorded(saga: Saga, verdict: Verdict) -> None:
+def test_a_webhook_that_precedes_the_calls_answer_is_recorded(saga: Saga, verdict: Verdict) -> None:
     held(saga)
 
     assert webhook(saga, verdict, now=LATER) is None

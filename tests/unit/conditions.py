@@ -46,7 +46,7 @@ def applied(write: Write, row: Row | None) -> Row:
 
 
 class _OnTheWire(Mapping[str, Value]):
-    """A row's values in DynamoDB's types, converted on access: a condition reads few."""
+    """A row's values in DynamoDB's types, converted on access because a condition reads few."""
 
     def __init__(self, values: Row) -> None:
         self._values = values
@@ -74,7 +74,6 @@ def without(write: Write, clause: str) -> Write:
 
 
 def status_set_by(write: Write) -> str | None:
-    """Return the status that the write sets; None if it sets no status."""
     if write.action == "Put":
         status: str | None = write.parameters["Item"].get("status")
         return status

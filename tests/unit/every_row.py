@@ -24,7 +24,7 @@ RESOLUTIONS: list[dict[str, Any]] = [
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
 ]
-"""Possible decision counts; the attribute exists from the start of a compensation."""
+"""Possible counts of decisions. `resolutions` exists from the start of a compensation."""
 
 PARTS = tuple(
     {**counted, "reversed_in_part": amount}
@@ -33,7 +33,7 @@ PARTS = tuple(
 )
 """Counts and sums of reversals in part, in both row layouts.
 
-3,772 leaves exactly 1,000 of the net amount.
+3,772 leaves exactly the amount of `PART_2`, 1,000.
 """
 
 MOVED = "2026-11-20T12:00:30.000Z"
@@ -41,7 +41,7 @@ MOVED = "2026-11-20T12:00:30.000Z"
 
 
 def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
-    """Return the verification's attributes: an approval exists exactly if the step has committed."""
+    """Return the verification's attributes. An approval exists exactly if VERIFY has committed."""
     if Step.VERIFY in steps:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:

@@ -33,13 +33,13 @@ def text(built: Built) -> str:
 
 
 def folder_of(builder: Callable[..., Any]) -> Path:
-    """Return the folder of a builder's vectors: in its room, if it has vectors, or here."""
+    """Return the folder of a builder's vectors: its room's if the room has vectors, else this one's."""
     room = HERE / builder.__module__.split(".")[1]
     return (room if (room / "vectors.py").exists() else HERE) / "golden"
 
 
 def recorded(name: str, current: str, folder: Path) -> str:
-    """Return the recorded text. With UPDATE_GOLDEN, record `current` first; fail in CI."""
+    """Return the recorded text. With UPDATE_GOLDEN, record `current` first, but in CI fail."""
     path = folder / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         if os.environ.get("CI"):

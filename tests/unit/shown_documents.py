@@ -48,7 +48,7 @@ def policy(found: Any) -> None:
 
 
 def pattern(found: Any) -> None:
-    """Check an EventBridge pattern; events are put with their own detail (docs/calling/events.md)."""
+    """Check an EventBridge pattern that selects our events (docs/calling/events.md)."""
     assert found.keys() == {"source", "detail"}
     assert found["detail"].keys() == {"data"}
     assert {*found["detail"]["data"]["status"]} <= {*Status}

@@ -108,7 +108,7 @@ def test_a_refusal_names_party_and_reason_without_account_or_amount(
     assert str(refusal) == f"{party}: {expected[1]}"
 
 
-def test_an_unexplained_refusal_gets_the_last_possible_reason() -> None:
+def test_an_unexplained_refusal_is_reported_as_account_not_found() -> None:
     credit_payer = balances.credit_payer(SETTLEMENT).on_failure(found(row(0)))
 
     assert (type(credit_payer), str(credit_payer)) == (AccountNotFound, f"payer: {NO_ACCOUNT[1]}")

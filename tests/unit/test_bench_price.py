@@ -70,7 +70,7 @@ def test_a_waiting_call_costs_its_seconds_of_memory() -> None:
     assert held["HTTP API"] == post["HTTP API"] == pytest.approx(1)
 
 
-def test_asking_again_costs_api_calls_and_no_seconds() -> None:
+def test_polling_costs_api_calls_but_no_waiting_time() -> None:
     post, asked = (ESTIMATE.of_payment(way) for way in (Way.POST, Way.ASKED))
 
     assert asked["HTTP API"] == pytest.approx(3)
@@ -169,7 +169,7 @@ def test_standard_is_limited_by_its_starts_and_transitions() -> None:
     assert bears(Way.EXPRESS)["express_starts"] == 6_000
 
 
-def test_the_needed_setting_is_computed_from_the_rate() -> None:
+def test_the_needed_value_of_a_limit_follows_from_the_rate() -> None:
     limit = Limit("queue", 25, 500)
 
     assert [limit.needed(rate) for rate in (500, 501, 2_000)] == [25, 26, 100]

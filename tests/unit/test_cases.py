@@ -20,7 +20,7 @@ def blocked(saga: Saga) -> dict[str, int]:
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("step", REVERSIBLE)
 def test_a_case_of_an_uncommitted_step_blocks_no_account(step: Step, last: Step | None) -> None:
-    """Other unreversed steps do not matter: the next reversal may not have been tried."""
+    """Other unreversed steps block no account: their reversals may not have been tried."""
     state, is_moved = books.begun(last).state(), step in up_to(last)
     account, amount = PARTIES[step]
 

@@ -134,7 +134,7 @@ INCONSISTENT = [
     ("in LIMBO", {"failure": None}),
     ("in LIMBO", {"finished_at": "2026-11-20T12:00:00.123Z"}),
 ]
-"""Changes that make only some fields of an outcome final."""
+"""Changes after which an outcome's fields contradict each other."""
 
 
 @pytest.mark.parametrize(

@@ -14,27 +14,27 @@ from tests.world.rooms import there
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
 TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
-"""Puts of entries. An order's entry is one, too: the order's row is its record."""
+"""Puts of entries. The record of a movement is its slot, or the order's row."""
 
 MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 EVIDENCE = [
     name for name, put in PUTS.items() if keys.is_evidence(put.parameters["Item"]) and name not in MOVES
 ]
 SWEPT_AGAIN = "sweep.fold.again[0]"
-"""A put that replaces its row on a version condition: test_sweeps.py."""
+"""A put that replaces its row if the version matches; tested in test_sweeps.py."""
 
 PROPOSED_AGAIN = "proposals.propose.again"
-"""A put that replaces a void or closed proposal: tests/handlers/orders/test_void_proposals.py."""
+"""A put that replaces a void or closed proposal; see tests/handlers/orders/test_void_proposals.py."""
 
 PAYOUTS_NAME = "writes.reserve[1]"
-"""The reference's row. The payout's row is the record, as for a line's match."""
+"""Put of a reference's row. The payout's row is its record, as for a line's match."""
 
 OF_A_LINE = [
     name for name in PUTS if name.startswith("writes.") and PUTS[name].parameters["Item"]["sk"] == "MATCH"
 ]
 
 OF_A_RUN = "writes.taken[0]"
-"""A pay run's line. Its reservation, in the same transaction, meets a replay first."""
+"""Put of a pay run's line. The reservation in the same transaction recognises a replay."""
 
 OF_A_FREEZE = "destination.freeze[1]"  # the payee's row is the record
 
@@ -43,7 +43,7 @@ OTHERS = (
     *(PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN, OF_A_FREEZE),
 )
 RECORDS = [name for name in PUTS if name not in OTHERS]
-"""Names only: writes are built in their tests, because mutants are not active at import."""
+"""Puts whose row is the record. Names only, because mutants are not active at import."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
@@ -74,7 +74,7 @@ def test_evidence_of_another_request_is_a_conflict_not_a_replay(name: str) -> No
 
 @pytest.mark.parametrize("name", MOVES)
 def test_existing_proposal_evidence_beside_a_row_without_it_is_refused(name: str) -> None:
-    """The proposal's row is the record: evidence beside a row without the move means a restored row."""
+    """The proposal's row is the record. If it lacks a move that has evidence, it was restored."""
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 

@@ -1,4 +1,4 @@
-"""A step that would be refused is refused before the caller acts irrevocably.
+"""A step that its write would refuse is refused before the caller acts irrevocably.
 
 Meanings of failed conditions: test_writes.py, test_balances.py, test_entries.py.
 """

@@ -1,7 +1,7 @@
 """Only a person's resolution changes a row in LIMBO.
 
-Each other write of a settlement's row meets all rows in LIMBO. Its mutant without the fragment that keeps it
-out must commit there, or the proof would prove nothing. `RULES` says when a resolution commits.
+Each other write is tried on all rows in LIMBO. Without the fragment that keeps it out, it must commit there,
+or the proof would prove nothing. `RULES` in test_writes.py says when a resolution commits.
 """
 
 import ast
@@ -44,8 +44,8 @@ def touched(write: Write) -> list[Row]:
 def fence_of(write: Write) -> str:
     """Return the fragment that keeps the write out of LIMBO: the condition on the status.
 
-    A new row's fence is its absence. A write that only moves a row within the index compares its partition:
-    it must also move a row without a status.
+    A put's fence is the row's absence. A write that only moves a row within the index compares the partition,
+    because it must also move a row without a status.
     """
     fences = (ABSENT.expression, LISTED_IN_FLIGHT.expression)
     (fence,) = (each for each in clauses(write) if each in fences or each.startswith("#status "))
@@ -86,7 +86,7 @@ def test_the_tests_cover_every_kind_of_write() -> None:
 
 @pytest.mark.parametrize("expected", Status)
 def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
-    """The status in the condition comes from outside: only two statuses are accepted."""
+    """The status in the condition comes from outside, so only two statuses are accepted."""
     caller = Caller(by=vectors.ORDER.by, user_id="AIDA", request_id="r", source_ip="192.0.2.7")
     order = {"key": vectors.SETTLEMENT.key, "reason": vectors.ORDER.reason, "expected_status": expected.value}
 

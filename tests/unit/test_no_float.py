@@ -57,7 +57,7 @@ ALLOWED = {
 def floats(source: str) -> Iterator[str]:
     """Yield the statement of each float literal, true division, and name `float` or `complex`.
 
-    Of a compound statement, such as a function, only the first line.
+    A compound statement, such as a function, gives only its first line.
     """
     tree = ast.parse(source)
     statements = {

@@ -207,7 +207,7 @@ def test_an_unpaired_surrogate_in_a_failure_is_replaced(cause: str) -> None:
 
 @pytest.mark.parametrize("length", [99, 100, 101, 499, 500, 501, 30_000])
 def test_an_errors_name_and_cause_are_cut(length: int) -> None:
-    """A machine's input is not validated first: its error may have any name."""
+    """A machine's input is not validated first, so its error may have any name."""
     text = "x" * length
 
     for cause in (text, json.dumps({"errorMessage": text})):

@@ -72,7 +72,7 @@ def events_of(state: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(("again", "alerts"), [(1, 381), (60, 375), (1800, 370), (DAY, 365)])
 def test_a_year_of_alerts_fits_easily_into_the_history(again: int, alerts: int) -> None:
-    """Even if each wait fails after all its tries: three events a try, two for its state and the pause."""
+    """Even if each wait fails after all its tries. A try has three events, the state two, the pause two."""
     *others, waiting = visited()
     tries = 1 + max(retrier["MaxAttempts"] for retrier in waiting["Retry"])
 
@@ -85,7 +85,7 @@ def test_a_year_of_alerts_fits_easily_into_the_history(again: int, alerts: int) 
 
 
 def test_each_alert_waits_the_returned_time_before_the_next() -> None:
-    """Even after a failed wait: immediate alerts would fill the history."""
+    """Even after a failed wait, because immediate alerts would fill the history."""
     waiting, pause = STATES["AwaitResolution"], STATES["PauseBetweenAlerts"]
     caught = {error: catcher["Next"] for catcher in waiting["Catch"] for error in catcher["ErrorEquals"]}
 

@@ -117,7 +117,7 @@ def test_a_request_lacks_only_the_names_that_its_stage_requires(
 
 
 def test_a_name_is_stored_only_on_the_settlements_row(config: StageConfig) -> None:
-    """An entry never changes, even to erase personal data; an error may quote a settlement."""
+    """No name can be erased from an entry, and an error may quote a settlement."""
     row = claimed(NAMED, config) | {
         "status": Status.LIMBO,
         **slots({Step.HOLD, Step.VERIFY, Step.RELEASE}),

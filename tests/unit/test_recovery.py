@@ -240,8 +240,8 @@ def test_slow_recovery_extends_a_deadline_at_most_four_times() -> None:
     assert left == [timedelta(seconds=seconds) for seconds in (540, 420, 180, 0)]
 
 
-def test_a_settlement_that_could_not_start_is_extended_only_once() -> None:
-    """Its next owner could not be started, so it stays due; the deadline has already waited."""
+def test_a_settlement_that_could_not_start_keeps_its_remaining_time() -> None:
+    """Its next owner could not be started, so it stays due. The first delay is added to the deadline once."""
     ledger = in_memory()
     ledger.put(missed())
     first, then = NOW + timedelta(minutes=1), NOW + timedelta(minutes=20)

@@ -1,4 +1,4 @@
-"""The lives of the compared ways to settle: generator, faults and verdicts."""
+"""Simulated lives of the compared ways to settle: generator, faults and verdicts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -135,7 +135,7 @@ def test_a_reversal_is_refused_for_the_given_number_of_attempts(step: Step) -> N
     assert sent == ["third"]
 
 
-def test_a_reversal_refused_for_ever_closes_the_payers_account() -> None:
+def test_the_payers_account_closes_if_reversals_are_refused_for_ever() -> None:
     world = storm(life(reversal_refused=FOR_EVER))
 
     for step in (Step.HOLD, Step.RECLAIM, Step.VOID):

@@ -49,7 +49,7 @@ def test_a_report_names_each_step_and_shows_its_times() -> None:
 
 
 def with_another_step(folder: Path) -> Path:
-    """Copy the core and add a step without a row in the table."""
+    """Copy the core and add a step that the saga table lacks."""
     shutil.copytree(PROJECT / "lambdas/settlement/core", folder / "settlement/core")
     (folder / "settlement/__init__.py").touch()
     saga = folder / "settlement/core/model/saga.py"
@@ -149,7 +149,7 @@ def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
 def test_no_step_is_newer_than_the_layout_of_parts() -> None:
     """A reversal in part and the migration of parts replace the row's layout.
 
-    For a later step they would have to keep it: otherwise, an old row would seem to lack the step.
+    With a later step, they would have to keep it, or an old row would seem to lack the step.
     """
     assert NEWEST == PARTS_COUNTED_BY_NAME
 

@@ -22,13 +22,11 @@ each_contract = pytest.mark.parametrize("contract", CONTRACTS, ids=lambda path: 
 
 @cache
 def content_of(contract: Path) -> Any:
-    """Parse a contract's file."""
     return (json.loads if contract.suffix == ".json" else yaml.safe_load)(contract.read_text())
 
 
 @cache
 def page_of(contract: Path) -> str:
-    """Return the page of a contract."""
     return contracts.page(contract)[1]
 
 

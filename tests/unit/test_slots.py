@@ -55,7 +55,7 @@ def test_a_slot_that_is_written_is_never_changed_or_removed(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITING)
 def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) -> None:
-    """A verdict has two records written together: its step's slot and the verdict itself."""
+    """One write records a verdict twice: as its step's slot and as `verdict`."""
     write = built(name)
     (slot,) = written_by(write)
     free = "attribute_not_exists(verdict)" if "verdict = " in str(write.parameters) else FREE[slot]
@@ -67,7 +67,7 @@ def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) ->
 
 @pytest.mark.parametrize("name", sorted(UPDATES))
 def test_the_escrow_changes_exactly_when_a_slot_is_written(name: str) -> None:
-    """Any other movement would have no record against its repetition."""
+    """Without a slot, a movement would have no record that prevents its repetition."""
     write = built(name)
     moves = "escrow = escrow + :change" in write.parameters["UpdateExpression"]
 

@@ -60,7 +60,7 @@ def test_the_page_explains_every_status() -> None:
 
 
 @pytest.mark.parametrize("example", ["express.py", "standard.py"])
-def test_each_example_treats_exactly_refused_requests_as_final(example: str) -> None:
+def test_each_example_treats_only_refused_requests_as_final(example: str) -> None:
     final = {InvalidRequest.__name__, IdempotencyConflict.__name__}
 
     (named,) = re.findall(r"if error in \((.*?)\):", EXAMPLES[example])

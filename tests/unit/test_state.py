@@ -148,7 +148,7 @@ def test_an_unknown_status_is_refused(status: str) -> None:
 
 @pytest.mark.parametrize("name", sorted((FULL | ACCOUNT).keys() - NOT_READ))
 def test_an_attribute_of_the_wrong_type_is_malformed(name: str) -> None:
-    """Messages go into logs, causes and outcomes, which may show only the account's kind."""
+    """Messages go into logs, causes and outcomes, so they name an account's row only as ACCOUNT."""
     of_account = name in ACCOUNT.keys() - FULL.keys()
     row, subject = (ACCOUNT, "ACCOUNT") if of_account else (FULL, FULL["pk"])
     kind = str if name == "status" else type(row[name])

@@ -82,7 +82,7 @@ def test_a_request_with_other_content_is_a_conflict(changes: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("owner", ["me", "me-too", ""])
-def test_a_call_is_a_replay_unless_its_execution_owns_processing(status: Status, owner: str) -> None:
+def test_only_the_owner_of_a_processing_settlement_gets_no_replay(status: Status, owner: str) -> None:
     claimed = states.state(status=status, owner=owner)
 
     assert steps.is_replay(claimed, "me") == (status is not Status.PROCESSING or owner != "me")
@@ -91,7 +91,7 @@ def test_a_call_is_a_replay_unless_its_execution_owns_processing(status: Status,
 # The end
 
 
-def test_the_outcome_of_the_fee_equals_that_of_the_row(config: StageConfig) -> None:
+def test_the_outcome_after_the_fee_equals_the_rows_outcome(config: StageConfig) -> None:
     row = states.row(**slots(("hold", "verify", "release")), escrow=SETTLEMENT.fee)
     transaction = steps.fee(SETTLEMENT, LATER)
     finished_at = timestamp(LATER)

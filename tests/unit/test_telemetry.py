@@ -150,7 +150,7 @@ def test_nothing_of_one_call_is_logged_with_the_next(output: Output) -> None:
 
 @pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
 def test_only_a_failed_calls_line_has_the_request_id(error: Exception, output: Output) -> None:
-    """A call's own lines have it, too; on a line of success, it would cost more than it is worth."""
+    """Lines that the function logs have it, too. On a success line, it would not be worth its cost."""
     with pytest.raises(type(error)):
         call(error=error)
 
@@ -184,7 +184,7 @@ def test_only_the_first_call_of_an_environment_logs_cold_start(
 
 
 UNNAMED: list[Any] = [None, "text", {}, {"key": 5}]
-"""Client inputs without a key, which the stage may have minted."""
+"""Client inputs without a key; the stage may have minted one."""
 
 KEYLESS: list[Any] = [None, [], "text", 5, {}, {"settlement": None}, {"state": {}}]
 

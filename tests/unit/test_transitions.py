@@ -45,7 +45,7 @@ ACCOUNTS: list[Row] = [
 
 
 def put_rows_met_by(write: Write) -> list[Row]:
-    """Return the row as if already put, with its own, an earlier and a later case."""
+    """Return the row as already put: with its case number, one less and one more."""
     row = dict(write.parameters["Item"])
     return [row, *(row | {"case": row["case"] + more} for more in (-1, 1) if "case" in row)]
 

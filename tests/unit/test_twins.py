@@ -96,9 +96,7 @@ def assert_settled_once(saga: Saga) -> None:
     "queued", [pytest.param(False, id="at once"), pytest.param(True, id="queued", marks=pytest.mark.long)]
 )
 def test_two_executions_settle_once_at_every_interleaving(other: str, queued: bool) -> None:
-    """Executions of one name both run it, as in asynchronous Express; with another name, the later one does
-    not.
-    """
+    """Executions of one name both run, as in asynchronous Express; of two names, only the owner runs."""
     for acts in interleavings(run(EXECUTION), run(other)):
         saga = books.fresh()
         saga.fund()
@@ -149,10 +147,10 @@ def compensate(owner: str | None) -> list[Act]:
 def test_an_execution_and_a_reversal_never_both_take_effect(
     claims: Callable[[Saga, str], SettlementState], owner: str | None
 ) -> None:
-    """All of it is reversed or nothing; an execution's own reversal never reverses a release."""
+    """Either everything is reversed or nothing; an execution's own reversal never reverses a release."""
 
     def late(act: Act) -> Act:
-        """Ignore the fence: the execution goes on, so its later calls are late ones."""
+        """Let the execution go on after a fenced call, so its later calls are late."""
 
         def acting(saga: Saga) -> None:
             with suppress(StepFenced):

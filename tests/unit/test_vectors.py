@@ -19,7 +19,7 @@ from tests.world import expressions, wire
 WRITES = [pytest.param(write, id=name) for name, write in vectors.named_writes().items()]
 MODULES = vectors.BUILDERS | vectors.POSTERS
 WITHOUT_VECTORS = {"transaction"}
-"""Its `put` and `update` form all writes, and so are in each vector."""
+"""A module without own vectors: its `put` and `update` form the writes of all vectors."""
 
 
 # The vectors
@@ -111,7 +111,7 @@ METRICS = {
 
 
 FRESH = states.row(resolutions=0, reversed_for=vectors.FAILURE)
-"""A row for applying updates, without a look at their conditions."""
+"""A row to which updates are applied, ignoring their conditions."""
 
 
 def key_of(write: Write) -> Row:
@@ -131,9 +131,9 @@ def test_a_transaction_writes_no_row_twice(built: vectors.Built) -> None:
 def test_a_transactions_first_write_is_its_idempotency_check(
     transaction: StepTransaction,
 ) -> None:
-    """The first cancellation reason decides: a repeated step is a replay, not a refusal.
+    """The first cancellation reason decides, so a repeated step is a replay, not a refusal.
 
-    The fence is on the row: an entry alone could be put at any time and pass for a step's own.
+    The fence is on the settlement's row: an entry alone could be put at any time, as if by a step.
     """
     kinds = [keys.subject(key_of(write))[0] for write in transaction.writes]
 
@@ -158,7 +158,7 @@ def test_all_writes_of_a_transaction_concern_its_settlement(transaction: StepTra
 
 @pytest.mark.parametrize("transaction", STEP_TRANSACTIONS)
 def test_an_entry_and_its_slot_have_the_same_time(transaction: StepTransaction) -> None:
-    """The entry's address follows from the slot. A person's decision also has evidence as its record."""
+    """The entry's key is computed from the slot. A person's decision has evidence instead of a slot."""
     if transaction.entry is None:
         assert transaction.evidence
         return
@@ -179,7 +179,7 @@ def test_an_entry_and_its_slot_have_the_same_time(transaction: StepTransaction) 
 def test_a_webhooks_transaction_writes_event_then_row_then_evidence(writes: tuple[Write, ...]) -> None:
     """The first cancellation reason decides: a repeated event is a replay, even if the row has moved on.
 
-    The provider's own answer, `verify`, is a separate fact and cannot block it.
+    The evidence of VerifyKyc's answer, `verify`, is separate and cannot block the webhook.
     """
     marker, fence, evidence = writes
 

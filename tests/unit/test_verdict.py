@@ -47,7 +47,7 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["a", "a" * 100, "ver_1", "NK-7.b:c", "0"])
-def test_a_reference_of_the_contract_is_kept(reference: str) -> None:
+def test_a_reference_in_the_contracts_form_is_kept(reference: str) -> None:
     assert parse_verdict(ANSWER | {"reference": reference}, "acme").reference == reference
 
 

@@ -62,7 +62,7 @@ def test_a_good_payment_without_an_end_is_two_faults() -> None:
     ]
 
 
-def test_several_attempts_of_a_payment_count_once_as_asked() -> None:
+def test_several_questions_about_one_payment_count_once() -> None:
     assert replace(PLAYED, calls=[(9.0, "a")] * 99).asked_while_dead == 1
 
 

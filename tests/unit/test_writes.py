@@ -230,7 +230,7 @@ def _advice(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A write commits on rows of its own request, in this status, that meet `and_if`.
+    """When a write commits: on rows of its own request, in this status, that meet `and_if`.
 
     `step` is the subject of its refusals. A takeover ignores the request: `any_request`.
     """
@@ -490,7 +490,7 @@ def test_an_update_of_an_unclaimed_key_creates_no_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUT_BACK)
 def test_any_settlement_in_flight_can_be_put_back_as_due(name: str) -> None:
-    """An unknown status is a reason to put it back. In LIMBO the sort key is the start of the case."""
+    """Even with an unknown status. Not in LIMBO, where the sort key is the start of the case."""
     write = built(name)
 
     admitted = [row for row, _ in states_met_by(write) if admits(write, row)]

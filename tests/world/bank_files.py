@@ -51,7 +51,6 @@ def camt(  # noqa: PLR0917
 
 
 def message(*statements: str, version: str = "08", kind: str = "camt.053") -> bytes:
-    """Return a file with these statements."""
     body = "BkToCstmrStmt" if kind == "camt.053" else "BkToCstmrDbtCdtNtfctn"
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -77,7 +76,7 @@ def statement(
     first: str | None = None,
     codes: tuple[str, str] = ("OPBD", "CLBD"),
 ) -> str:
-    """Return a Stmt or Ntfctn. A camt.054 has no balances, and neither has one without `opening`.
+    """Return a Stmt or Ntfctn. A camt.054, or one without `opening`, has no balances.
 
     `account`: an IBAN, another number as "other:0012345", or None. `codes`: of the two balances. `first`: the
     first day, by default `day`.

@@ -48,10 +48,10 @@ REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
 """The reversing states in order, by the step that each reverses."""
 
 STALLED_ORDER = {**ORDER, "expected_status": "PROCESSING"}
-"""Reverses a settlement in flight that no execution runs."""
+"""An order to reverse a settlement in flight that no execution runs."""
 
 LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": None}
-"""The last state before the step's reversal is next; None if the key is only claimed."""
+"""By stuck step: the last forward state to run; None if the key is only claimed."""
 
 STUCK_STEPS = list(LIMBO_AFTER)
 

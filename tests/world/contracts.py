@@ -31,12 +31,10 @@ _PAGES = {
 
 
 def checked_outcome(outcome: Any) -> Any:
-    """Return the outcome. Raises AssertionError if it breaks its contract."""
     return _checked(_OUTCOME, outcome, "an outcome")
 
 
 def checked_event(event: Any) -> Any:
-    """Return the event. Raises AssertionError if it breaks its contract."""
     about = event["type"].partition(".")[0]
     of = "" if about == "settlement" else f"{about}:"
     assert event["id"] == f"{of}{event['subject']}:{event['sequence']}", event["id"]
@@ -45,7 +43,6 @@ def checked_event(event: Any) -> Any:
 
 
 def checked_page(kind: str, detail: Any) -> Any:
-    """Return the event's detail. Raises AssertionError if it breaks its contract."""
     return _checked(_PAGES[kind], detail, f"a {kind}")
 
 

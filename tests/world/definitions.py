@@ -26,7 +26,7 @@ def definitions() -> dict[str, Any]:
 
 @cache
 def stalling() -> dict[str, Any]:
-    """Return the definitions with checks: a payment stalls if VerifyKyc gives no answer."""
+    """Return the definitions of a stage with checks: a payment without KYC answer stalls."""
     found = deepcopy(definitions())
     for machine in BOTH:
         for catch in found[machine]["States"]["VerifyKyc"]["Catch"]:

@@ -39,10 +39,10 @@ RESERVED = {"failure", "owner", "state", "status"}
 
 @dataclass(frozen=True)
 class Text:
-    """An expression's item-independent properties.
+    """An expression's properties that hold for any item.
 
-    `uses` lists placeholders, `demands` a placeholder's allowed kinds, `distinct` operands that must differ,
-    `writes` changed attributes.
+    `uses`: its placeholders. `demands`: a placeholder and its allowed kinds. `distinct`: two operands that
+    must differ. `writes`: the changed attributes.
     """
 
     uses: frozenset[str]

@@ -54,7 +54,7 @@ Found = dict[str, Any]
 
 
 def failed_step(stuck: str) -> str:
-    """Return the step whose reversal fails when `stuck` is due."""
+    """Return the step whose reversal fails; for "nothing" it is the hold."""
     return "hold" if stuck == "nothing" else stuck
 
 
@@ -65,7 +65,7 @@ class Context:
     aws_request_id = "4f0b2c9e-0000-4000-8000-000000000001"
 
     def __init__(self, left_ms: Iterator[int] | None = None) -> None:
-        """`left_ms` yields the remaining time per call; ample by default."""
+        """Give each call its remaining time from `left_ms`; ample by default."""
         self._left_ms = left_ms or repeat(50_000)
 
     def get_remaining_time_in_millis(self) -> int:
@@ -87,7 +87,6 @@ class Calls:
     handlers: dict[str, Callable[[Any, Any], Any]] = field(default_factory=lambda: HANDLERS)
 
     def __call__(self, state: str, settlement: Any = WIRE, **more: Any) -> Any:
-        """Call a state's function."""
         event = {"settlement": settlement, "execution": "execution-1", **more}
         if state in WITH_SOURCE:
             event.setdefault("execution_arn", f"{SETTLEMENT_ARN}:{event['execution']}")
@@ -110,7 +109,7 @@ class Calls:
     def report(self, settlement: Any = WIRE, execution: str = "execution-1", **state: Any) -> Any:
         """Call ReportOutcome with the settlement and `state`.
 
-        An `Error` is the whole state: this execution holds nothing.
+        With an `Error` the state lacks the settlement, since a caught error replaces it.
         """
         event = {
             "settlement": settlement,
@@ -203,7 +202,7 @@ class Calls:
     def limbo(
         self, found: Found, settlement: Any = WIRE, *, step: str = "release", error: Any = SPENT, **more: Any
     ) -> Any:
-        """Call EnterLimbo: the reversal of `step` failed."""
+        """Call EnterLimbo after a failed reversal of `step`."""
         return self(
             "EnterLimbo",
             settlement,
@@ -239,7 +238,7 @@ class Calls:
             assert self.handlers["RecoverStalled"]({"partition": partition}, Context(left_ms)) is None
 
     def recover_now(self, key: Any = KEY, **more: Any) -> dict[str, Any]:
-        """Call RecoverStalled for one settlement, as a person, or as the webhook with an `owner`."""
+        """Call RecoverStalled for one settlement, as a person or, with an `owner`, as the webhook."""
         answer: dict[str, Any] = self.handlers["RecoverStalled"]({"key": key, **more}, Context())
         return answer
 

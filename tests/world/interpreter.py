@@ -89,12 +89,9 @@ class Execution:
         self.status, self._waits_for = "ABORTED", None
 
     def succeed(self, output: Any) -> None:
-        """End the wait as SendTaskSuccess does."""
         self._end_wait(lambda: sent(output))
 
     def fail(self, error: str) -> None:
-        """End the wait as SendTaskFailure does."""
-
         def result() -> Any:
             raise TaskFailed(error)
 

@@ -31,8 +31,8 @@ def journal(found: Iterable[Row], key: str) -> dict[str, Row]:
 def assert_recorded(found: Iterable[Row]) -> None:
     """Check that each settlement's row and journal have the same steps and times.
 
-    Each slot has an entry of its time, or its case's write-off; each entry has a slot. A verdict has
-    evidence: the webhook's `review` precedes the provider's `verify`, which may be missing or differ.
+    Each slot has an entry or its case's write-off with the same time; each entry has a slot. A verdict has
+    evidence. The webhook's `review` overrides the provider's `verify`, which may be missing or differ.
     """
     found = list(found)
     for row in found:

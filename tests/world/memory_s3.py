@@ -10,7 +10,7 @@ _WHEN = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class MemoryS3:
-    """An object's versions, oldest first; None is a delete marker."""
+    """S3 in memory. Each object has versions, oldest first; None is a delete marker."""
 
     def __init__(self, page: int = 1_000) -> None:
         self.versions: dict[str, list[bytes | None]] = {}

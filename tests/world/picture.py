@@ -30,7 +30,7 @@ MOVES: dict[str, Move] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """`index` lists the settlement: IN_FLIGHT, LIMBO or None. `escrow` is in minor units."""
+    """A settlement's state. `index` lists it as IN_FLIGHT, LIMBO or None. `escrow` is in minor units."""
 
     status: str
     steps: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Picture:
 
 
 def after(step: str) -> int:
-    """Return the number of steps up to `step`."""
+    """Return the number of steps including `step`."""
     return STEPS.index(step) + 1
 
 
@@ -113,7 +113,7 @@ def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Pict
 
 
 def ordered(steps: int) -> dict[str, Move]:
-    """Return an order's evidence, which is required if `steps` is 0 or all."""
+    """Return the evidence of a person's order, which only a reversal after 0 or all steps needs."""
     return {"reverse": None} if steps in (0, len(STEPS)) else {}
 
 

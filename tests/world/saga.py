@@ -114,7 +114,7 @@ ENTRIES: dict[Step, Row] = {
 OTHER_STATUSES = [status for status in Status if status is not Status.PROCESSING]
 
 FAILURE = {"step": "release", "error": "CapExceeded", "cause": "payee: the account would hold too much"}
-"""The default failure behind a reversal, unless a person orders it."""
+"""The default reason of a reversal that no person orders."""
 
 STUCK = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: has spent it"}
 ORDER = Reversal(reason="the customer has sent the goods back", by="arn:aws:sts::1:assumed-role/desk/kim")

@@ -25,14 +25,14 @@ API_KEY, NEW_API_KEY = "canary-api-key-old", "canary-api-key-new"
 VERDICT = {"idempotency_key": f"{KEY}:verify", "decision": "APPROVED", "reference": "ver_1"}
 
 OWNER = f"{KEY}-decided"
-"""The owner between the webhook and the resumption."""
+"""The settlement's owner between the webhook's decision and the resumption."""
 
 RESUME = {"key": KEY, "owner": OWNER}
 """The webhook's request to recovery."""
 
 ATTRIBUTE_BYTES_MAX = 8_192
 ENTRIES_MAX, PUT_BYTES_MAX = 10, 256 * 1_024
-"""EventBridge's limits per call; some regions keep this size limit, a quarter of the usual."""
+"""EventBridge's limits per call. The size is some regions' limit, a quarter of the usual one."""
 
 
 def released(*entries: Mapping[str, Any]) -> dict[str, Any]:

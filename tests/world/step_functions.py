@@ -16,7 +16,7 @@ INPUT_BYTES_MAX = 262_144
 
 
 class ExecutionAlreadyExists(ClientError):
-    """The name is an ended execution's, or one with another input."""
+    """The name belongs to an ended execution, or to one with another input."""
 
 
 class ExecutionDoesNotExist(ClientError): ...

@@ -24,7 +24,7 @@ REACHED = {"prod": {"page_address": "oncall@example.com", "runbooks": "https://r
 
 
 def app(outdir: str | None = None, **context: Any) -> cdk.App:
-    """Return an app that makes the same templates in two thirds of the time."""
+    """Return an app that synthesises the same templates in two thirds of the usual time."""
     spared = {"aws:cdk:disable-asset-staging": True, "aws:cdk:disable-creation-stack-traces": True}
     return cdk.App(context=spared | context, outdir=outdir, stack_traces=False, tree_metadata=False)
 

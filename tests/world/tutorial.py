@@ -15,9 +15,10 @@ VARYING = (
     (re.compile(r"\b\d+ (accounts|settlements|entries)\b"), r"<count> \1"),
     (re.compile(r"\b(customers|external|fees) -?[\d.]+"), r"\1 <amount>"),
 )
-"""Varying output: the demo's sums depend on its payments while KYC is down.
+"""Patterns of varying output, and their replacements.
 
-Times without milliseconds and changed column widths are still differences.
+The demo's sums vary with its payments while KYC is down. Times without milliseconds and changed column
+widths are still differences.
 """
 
 _BLOCK = re.compile(r"(^```console\n)(.*?)(^```$)", re.MULTILINE | re.DOTALL)
@@ -77,7 +78,6 @@ def rewritten(page: str, outputs: list[list[str]]) -> str:
 
 
 def stable(line: str) -> str:
-    """Replace times, random names and other varying parts."""
     for pattern, word in VARYING:
         line = pattern.sub(word, line)
     return line.rstrip()

@@ -57,7 +57,7 @@ COMPARISONS: dict[str, Callable[[Value | None, Value | None], bool]] = {
     ">": _ordered(lambda left, right: left > right),
     ">=": _ordered(lambda left, right: left >= right),
 }
-"""Values of different kinds are neither equal nor ordered."""
+"""Comparisons by operator; all are false for values of different kinds."""
 
 
 def contains(held: Value | None, operand: Value | None) -> bool:
@@ -77,7 +77,6 @@ def begins_with(held: Value | None, operand: Value | None) -> bool:
 
 
 def present(value: Value | None) -> Value:
-    """Return the value. Raises Invalid for None."""
     if value is None:
         raise Invalid("The provided expression refers to an attribute that does not exist in the item")
     return value

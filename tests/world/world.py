@@ -274,7 +274,7 @@ class World:
         return execution
 
     def until_deadline(self) -> None:
-        """Pass the deadline. Recovery has looked before, and is next due then."""
+        """Pass the deadline, as if recovery had looked before and were next due then."""
         row = self.row()
         if row["status"] == Status.PROCESSING:
             self.ledger.put(row | {"gsi1sk": row["deadline_at"]})

@@ -60,8 +60,8 @@ class Client:
         """Start a payment over HTTP. Return its reading. None: it is claimed and in flight, so `wait` for it.
 
         `wait` is how long one call may wait for the end, 1 to 20 s. The same request is repeated for
-        `seconds` after a lost answer, 429 or a status from 500. 0 means one try. Raises Refused: nothing was
-        written. Raises Unknown: call again with the same request.
+        `seconds` after a lost answer, 429 or a status from 500; `seconds=0` means one try. Raises
+        Refused: nothing was written. Raises Unknown: call again with the same request.
         """
         return posting.start(self._address("api_url").rstrip("/"), self._session, request, wait, seconds)
 

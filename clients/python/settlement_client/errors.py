@@ -24,7 +24,7 @@ class NotCancellable(Refused):
 class PayoutRefused(Refused):
     """An account, the payee's bank account or a limit refuses the payout. The message says which.
 
-    Once that is changed, the same payout may be taken, under the same key.
+    Once the cause is removed, the same payout can be accepted under the same key.
     """
 
 

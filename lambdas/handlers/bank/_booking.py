@@ -24,7 +24,7 @@ def propose(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def book(body: object, caller: Caller) -> dict[str, Any]:
-    """Book each proposed line without an order. Return the bookings, and the reasons of refusals.
+    """Approve a proposal, and book its lines that have no order. Return bookings and reasons of refusals.
 
     Anyone who may approve can repeat it safely. Raises InvalidRequest, ProposalRefused, RowDamaged and
     StoreUnavailable.

@@ -22,7 +22,7 @@ RECENT_DAYS = 35
 def handler(event: Any, context: Any) -> dict[str, int]:
     """Record each waiting file. Once a day, match recent lines with later orders.
 
-    A recorded file leaves the prefix; a copy is kept under its digest. An unreadable file stays, and each run
+    A recorded file is moved to the journal's bucket, under its digest. An unreadable file stays, and each run
     counts it. If time runs out, the next run takes the rest. A file that another run records is skipped.
     """
     unreadable = list[str]()

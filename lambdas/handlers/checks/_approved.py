@@ -8,8 +8,7 @@ from settlement.core.model.status import Step
 def ensure(state: SettlementState) -> None:
     """Raise StepFenced if a check has not approved.
 
-    The KYC provider is asked last. Otherwise its webhook could approve a payment about which it was never
-    asked.
+    The KYC provider is asked only after the checks, so its webhook must not approve a payment before them.
     """
     for name in sorted(state.checks):
         evidence = _dependencies.store.evidence(state.key, answers.step_of(name))

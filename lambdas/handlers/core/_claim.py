@@ -31,7 +31,7 @@ def claim(request: Request, execution: str) -> tuple[Settlement, SettlementState
 def claim_and_hold(request: Request, execution: str) -> tuple[Settlement, SettlementState]:
     """Claim and hold in one transaction, or find the earlier claim.
 
-    Raises the parties' refusals, which leave the key unclaimed. A party's row may be too busy. If the table
+    Raises the parties' refusals, which leave the key unclaimed. If a party's row is too busy or the table
     does not answer, only the key is claimed and StoreUnavailable is raised. Recovery resumes this claim.
     """
 
@@ -78,7 +78,7 @@ def _claim(
 
 
 def _earlier_claim(request: Request, problems: list[str]) -> SettlementState:
-    """Return the earlier claim: the stage's rules bind only new claims. Raises InvalidRequest without one."""
+    """Return the earlier claim, which the stage's rules do not bind. Raises InvalidRequest without one."""
     claimed = _dependencies.store.settlement(request.key)
     if claimed is None:
         raise InvalidRequest("; ".join(problems))

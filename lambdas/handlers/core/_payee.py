@@ -21,7 +21,7 @@ _remembered: dict[tuple[str, str], int] = {}
 
 
 def refusal(settlement: Settlement) -> Exception | None:
-    """Return the payee's refusal of the release, before the hold.
+    """Return the refusal that the later release would get, if any.
 
     The first read may lag, at half the price. A consistent read confirms a refusal: the account may be new. A
     malformed row's error is returned, too. The caller raises it if the settlement holds nothing yet.

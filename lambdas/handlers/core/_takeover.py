@@ -87,8 +87,8 @@ def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
 def _is_running(state: SettlementState) -> bool:
     """Whether an execution is known to run the settlement.
 
-    Express executions cannot be described. A duplicate of a payment's execution is harmless. Two
-    compensations in LIMBO would alert twice.
+    Only compensations are checked, because two in LIMBO would alert twice. Payments are not: Express
+    executions cannot be described, and a duplicate is harmless.
     """
     is_expired = state.status is Status.PROCESSING and state.is_expired
     if not is_expired and state.status not in (Status.COMPENSATING, Status.LIMBO):

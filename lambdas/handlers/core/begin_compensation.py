@@ -17,7 +17,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the machine's state: committed and reversed steps, and the work left.
+    """Begin or resume the compensation. Return the machine's state, with the work left.
 
     An `order` names a recorded decision, which the execution announces. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.

@@ -12,7 +12,10 @@ from settlement.core.telemetry import observed
 
 @observed("fee")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the outcome: SETTLED, or the outcome of a reversal since an earlier call. Raises StepFenced."""
+    """Commit the fee. Return the outcome: SETTLED, unless a reversal began after an earlier call.
+
+    Raises StepFenced.
+    """
     settlement, claimed_at = parse_settlement(event["settlement"], _dependencies.config), event["claimed_at"]
     now = _dependencies.now()
     found: SettlementState | None = _dependencies.store.commit(steps.fee(settlement, now))

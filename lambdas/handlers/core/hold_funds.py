@@ -12,7 +12,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("hold")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Return the canonical settlement with its hold, which this or an earlier call committed.
+    """Commit the hold, unless an earlier call did. Return the canonical settlement.
 
     The queue, recovery or a verdict may have made this execution the owner. It then resumes the settlement.
 

@@ -26,7 +26,7 @@ _RESERVED_MS = 11_000
 
 @observed("start")
 def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
-    """Return the messages to receive again, because a service did not answer.
+    """Start each message's settlement. Return messages to receive again, because a service did not answer.
 
     A malformed or conflicting message goes to the dead-letter queue with the reason. A message must have a
     key. None is minted: a redriven message has a new id, and would get a second key.

@@ -25,8 +25,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any] | None:
     """Relay a batch of the stream. A call by TakeOrder publishes settlements as they are now.
 
     If a service takes only part of a batch, the whole batch comes again. Consumers then get events twice.
-    This function also relays merchants' releases: a third consumer would slow the stream. They go first: the
-    merchants' money waits.
+    This function also relays merchants' releases, because a third consumer would slow the stream. They go
+    first, because the merchants' money waits.
     """
     if "replay" in event:
         return _replay(event["replay"])
@@ -74,9 +74,9 @@ def _relay(making: Iterable[tuple[Record, rooms.MakeEvent]]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[outcome_bus.Refused]:
-    """Publish events. Return those that are never accepted.
+    """Publish events. Return the events that the bus never accepts.
 
-    Raises EventsUnavailable. The ordered topic never gets such an event: it might block others.
+    Raises EventsUnavailable. The ordered topic never gets these events, which might block others.
     """
     refused = outcome_bus.publish(told)
     never_taken = [one.event for one in refused]

@@ -35,7 +35,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 @observed("decide")
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
-    """Record the verdict, and ask recovery to resume the settlement. A repeated event only asks.
+    """Record the verdict, and ask recovery to resume the settlement. A repeated event only asks recovery.
 
     An oversized, unsigned or stale call is refused before any AWS call. A wrong signature is refused before
     the content is read. Strangers can call this function, so it starts nothing: recovery reads the row.

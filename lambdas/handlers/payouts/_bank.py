@@ -1,4 +1,4 @@
-"""The stage's bank: over HTTP and behind its circuit, one for each thread; or over files."""
+"""The stage's bank, over files or HTTP. Over HTTP, each thread has a client behind the circuit."""
 
 import os
 import threading

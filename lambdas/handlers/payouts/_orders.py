@@ -93,13 +93,13 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _approved_before(order: Decision) -> Row | None:
-    """An equal approval on record. After a lost answer, the case may be closed by now."""
+    """An equal approval on record, which a repeated order must find even after the case is closed."""
     row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
     return row if row and order.is_on(row) else None
 
 
 def _approve(state: State, order: Decision, caller: Caller) -> Row:
-    """Approve a verdict. Raises MalformedRow for a forged proposal: one person could decide alone by it."""
+    """Approve a verdict. Raises MalformedRow for a forged proposal: with it, one person decides alone."""
     store = _dependencies.store
     first = store.read(order.place)
     if first is not None and not row_keys.is_proven(first):
@@ -121,7 +121,6 @@ def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _look(key: str) -> dict[str, Any]:
-    """Call FollowPayouts. Raises StartUnavailable."""
     if "FOLLOW_PAYOUTS" not in os.environ:
         raise StartUnavailable("FollowPayouts: this function may not call it")
     return functions.call("FOLLOW_PAYOUTS", {"key": key})
@@ -142,7 +141,7 @@ def _name(name: object) -> str:
 
 
 def _where_on(take: Take) -> Take:
-    """Refuse an order if the room is off: TakeOrder knows all routes. Raises PayoutRefused."""
+    """Make an order raise PayoutRefused if the room is off. TakeOrder has its route even then."""
 
     @wraps(take)
     def taken(body: object, caller: Caller) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """A row's kind, and a settlement's or payout's key. Other rows' names contain accounts."""
+    """A row's kind, and a settlement's or payout's key. Other names, which contain accounts, are left out."""
     kind, _, name = told.partition(": ")[0].partition("#")
     has_key = kind in ("SETTLEMENT", "PAYOUT") and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if has_key else None

@@ -1,7 +1,7 @@
 """A page of the whole journal, from the sealed objects.
 
 An object's name begins with the minute of its put. A cursor must not pass a minute that may get more objects.
-So the newest minutes, as many as the seals' grace, are held back.
+So the minutes within the seals' grace are held back.
 """
 
 import json
@@ -112,7 +112,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 
 
 def _after(query: JournalQuery) -> str:
-    """The name before the client's next object.
+    """The object name after which the listing begins.
 
     To read an object again, drop the last character of its name. No name sorts in between.
     """

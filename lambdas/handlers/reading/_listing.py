@@ -60,7 +60,7 @@ def by_account(query: EntriesQuery) -> dict[str, Any]:
 def by_status(query: StatusQuery) -> dict[str, Any]:
     """A page of settlements whose row has the status.
 
-    Each listed row is read. The index lags, and it mixes running settlements with reversals.
+    Each listed row is read, because the index lags, and mixes running settlements with reversals.
     """
     places = list(islice(_places(query), query.limit))
     cursor = query.cursor(places[-1]) if len(places) == query.limit else None

@@ -6,7 +6,7 @@ from botocore.config import Config
 
 session = boto3.Session()
 _making = Lock()
-"""A boto3 session cannot make clients in several threads."""
+"""One thread at a time makes clients, as a boto3 session demands."""
 
 
 class LazyClient:

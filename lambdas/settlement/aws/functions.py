@@ -12,7 +12,7 @@ _client = LazyClient("lambda", Config(connect_timeout=1, read_timeout=5, retries
 
 
 def send(function: str, event: dict[str, Any]) -> None:
-    """Invoke a function without waiting. The environment variable `function` has its name.
+    """Invoke a function without waiting. `function` is the environment variable with its name.
 
     Raises StartUnavailable. AWS may have accepted the event nevertheless.
     """

@@ -85,7 +85,7 @@ def read(file: BinaryIO, currencies: Mapping[str, int]) -> Iterator[Line | State
 
 @dataclass(slots=True)
 class _Node:
-    """A node in the tree of wanted elements. With `scope`, inner values are not the outer element's."""
+    """A node in the tree of wanted elements. Paths below a node with `scope` begin at that node."""
 
     name: str
     wanted: bool = False

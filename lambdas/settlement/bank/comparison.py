@@ -10,15 +10,15 @@ from settlement.bank.statement import Statement
 _NAMING = (Kind.AMOUNT, Kind.CURRENCY, Kind.APART)
 
 _EDGES_MAX = 16
-"""Maximum orders of the first days whose sums are tried."""
+"""Maximum orders whose combinations are tried."""
 
 
 class Sums(NamedTuple):
     """A currency's balances at the end of a day, in minor units.
 
     `bank`: the closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`: sums
-    of lines without an order, and of orders without a line. `early`, `late`: sums of pairs whose order, or
-    line, comes after that day. `left`: the unexplained rest, 0 for right books.
+    of lines without an order, and of orders without a line. `early`: sum of lines whose order comes after
+    that day. `late`: sum of orders whose line does. `left`: the unexplained rest, 0 for right books.
     """
 
     day: str
@@ -128,7 +128,7 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Return the finding without its order, which an earlier line has."""
+    """Remove a finding's order, which belongs to an earlier line."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
@@ -153,10 +153,10 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """The largest set of orders whose sum is the unexplained rest; None if there is none.
+    """The largest set of orders whose sum is the unexplained rest, or None.
 
-    The opening balance can have an order of the first days that was booked a day after its line, and an
-    earlier order that a line names again. An order can also undo an earlier order.
+    The opening balance can already include an order of the first days, whose line came a day before, or an
+    earlier order, which a line names again. An order can also undo an earlier order.
     """
     found: dict[int, frozenset[str]] = {0: frozenset()}
     for order in orders[:_EDGES_MAX]:

@@ -105,9 +105,10 @@ def account(text: str) -> str:
 
 
 def references(names: Iterable[str], texts: Iterable[str] = (), last: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return `names`, free text, the text's words, then `last`: each once, at most REFERENCES_MAX.
+    """Return a line's references, each once, at most REFERENCES_MAX.
 
-    Parts of a free text are joined both with and without a blank: a bank cuts a text anywhere.
+    Their order: `names`, free text, its words, `last`. The parts of `texts` are joined with and without a
+    blank, because a bank cuts a text anywhere.
     """
     parts = [part for part in texts if part.strip()]
     found: dict[str, None] = dict.fromkeys(filter(None, map(name, names)))

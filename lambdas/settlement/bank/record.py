@@ -65,7 +65,7 @@ def match(one: Match) -> tuple[Write, Write]:
 
 
 def match_line(one: Match, on_failure: OnFailure) -> Write:
-    """Put only the line's row of a match: a payout's own row replaces the second."""
+    """Put only the line's row of a match. A payout's own row replaces the order's."""
     return put({**keys.bank_match(one.line), **_content(one)}, on_failure=on_failure)
 
 

@@ -139,7 +139,7 @@ class Spool:
 
         Return a finding if an earlier file has the line with another amount. Statements may overlap, and a
         camt.054 reports lines before their statement. Several lines with one reference are numbered. A line
-        of 0.00 moves nothing.
+        of 0.00 is left out.
         """
         if not line.amount:
             return None
@@ -217,8 +217,8 @@ class Spool:
     def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
         """Keep each line once.
 
-        A batch's parts replace its sum. On the days `covered` by a statement with balances (account,
-        currency, first and last day), only lines of statements stay.
+        A batch's parts replace its sum. In periods `covered` by statements with balances (account, currency,
+        first and last day), only these statements' lines stay.
         """
         for rowid, *place, whole in self._database.execute(_WHOLES).fetchall():
             parts = self._database.execute(
@@ -269,9 +269,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Give an order a fitting line of an order that needs none. Return whether one was found.
+        """Move a fitting line to an order from an order that needs none. Return whether one was found.
 
-        `keeps`: whether an order needs a line. Such an order can take another order's line, in a chain.
+        `keeps`: whether an order needs a line. If so, it can only swap its line for another, in a chain.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -321,7 +321,7 @@ class Spool:
             yield matching.of_line(line, list(self._candidates(rowid, line)), days)
 
     def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
-        """Yield some orders that a line names, agreeing orders first."""
+        """Yield some orders that a line names, equal amounts first."""
         exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
         for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
             found = self._database.execute(
@@ -375,7 +375,7 @@ class Spool:
         return self._sum("lines", where, currency, until)
 
     def only_books(self, currency: str, since: str, until: str) -> int:
-        """Sum of orders without a line, or undone after the day."""
+        """Sum of orders without a line, or undone only after `until`."""
         alone = self._sum(
             "orders", f"currency = ?1 AND day <= ?2 AND day >= ?3 AND {_NO_LINE}", currency, until, since
         )
@@ -394,7 +394,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether a line equals another file's: by amount, or else by first reference."""
+    """Whether two files have the same line, by amount or else by first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -54,8 +54,8 @@ class Line:
     def identity(self) -> str:
         """SHA-256 of the bank's identity of a line.
 
-        The identity has the bank's reference and the day of booking, as references are reused; without a
-        reference, the place in the statement.
+        It has the bank's reference, or else the line's place in the statement, and the day of booking,
+        because references are reused.
         """
         place = self.bank_reference or f"{self.statement} {self.position}"
         text = "\n".join((self.account, self.currency, self.booked, place, str(self.part)))

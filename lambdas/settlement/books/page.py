@@ -13,13 +13,13 @@ from settlement.journal.entries import Aside, Entry, entries
 from settlement.journal.objects import lines_of
 
 CHUNK_CHARACTERS = 2**18
-"""Maximum characters of a parameter. One longer line is sent alone.
+"""Maximum characters of a parameter. A longer line is sent alone.
 
 The Data API takes 4 MiB per call and returns 1 MiB. In a call, each quote is escaped twice.
 """
 
 LINE_CHARACTERS_MAX = 400_000
-"""Maximum part of a line put aside, so that one call holds it. The object keeps the whole line."""
+"""Maximum characters stored of a line put aside, so one call holds it. The object keeps the whole line."""
 
 _ENTRIES = """
 json_to_recordset(CAST(:rows AS json)) AS i (
@@ -44,7 +44,7 @@ json_to_recordset(CAST(:rows AS json)) AS i (
 
 
 class _Kind(NamedTuple):
-    """Statements for a kind of row.
+    """SQL statements for a kind of row.
 
     `take` inserts new rows. `different` finds known rows with other content.
     """
@@ -94,7 +94,7 @@ SELECT count(*) FROM new
 
 class Query(Protocol):
     def __call__(self, statement: str, **parameters: str | int) -> Sequence[Sequence[Any]]:
-        """Run a statement once. A repeated statement would find the rows that its first run took."""
+        """Run a statement once: a second run would find the rows that the first took."""
 
 
 class Books(Protocol):
@@ -120,15 +120,15 @@ class Projected:
 
 
 class _IsKnown(Exception):
-    """The inbox has the object. The rollback leaves no inbox row without entries."""
+    """Raised if the inbox has the object. The rollback leaves no inbox row without entries."""
 
 
 def project(books: Books, name: str, content: bytes) -> Projected:
     """Take an object's entries into the books, once.
 
     One transaction writes the inbox's row, the entries and the lines put aside. If two projections run at
-    once, the second waits at the inbox. The books never change: an entry with different content is put aside.
-    Raises one of UNREADABLE if the object does not match its name.
+    once, the second waits at the inbox. Known entries never change, so an entry with different content is put
+    aside. Raises one of UNREADABLE if the object does not match its name.
     """
     found = [one for line in lines_of(name, content) for one in (*entries([line]), *bank.rows([line]))]
     try:

@@ -170,7 +170,7 @@ def _without_forged(page: list[Found], done: Round) -> Iterator[Found]:
 def _unknown(books: Books, names: list[str], progress: Progress, done: Round) -> set[str]:
     """Return the `names` that the books lack.
 
-    After `progress.has_seen_all`, a failed query leaves the first name in `done.waiting`.
+    If the query fails after `progress.has_seen_all`, `done.waiting` keeps the first name.
     """
     if not names:
         return set()

@@ -29,7 +29,7 @@ _secrets = SecretsProvider(
 
 @dataclass(frozen=True)
 class CheckTools:
-    """`secret_ids` are the ARNs of the check's own secrets, by name."""
+    """A check's tools. `secret_ids` maps its secrets' names to ARNs."""
 
     now: Callable[[], datetime]
     seconds: float

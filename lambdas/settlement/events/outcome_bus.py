@@ -47,7 +47,7 @@ def publish(events: Sequence[dict[str, Any]]) -> list[Refused]:
 
 
 def _put(entries: list[dict[str, str]]) -> list[str]:
-    """Put entries. Return why each is never accepted. An empty text: it was accepted."""
+    """Put entries. Return for each why it is never accepted, or an empty text."""
     try:
         answers = _client.put_events(Entries=entries)["Entries"]
     except (ClientError, BotoCoreError) as error:

@@ -7,9 +7,9 @@ the circuit opens:
     answered?       no  no  no  yes yes no  no  no  no  no
     count       0   1   2   2   1   0   1   2   3   4   5 = failures -> OPEN
 
-Over any stretch of calls, it opens once more than half of the reported outcomes are failures of different
-payments, and at least `failures` of them. A dead provider is found at its first calls, however many answers
-came before.
+Over any stretch of calls, it opens once at least `failures` different payments have failed, and they are more
+than half of the reported outcomes. A dead provider is found at its first calls, however many answers came
+before.
 """
 
 import hashlib

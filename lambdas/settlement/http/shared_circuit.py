@@ -173,7 +173,6 @@ class SharedCircuit:
         return self._remember(from_row(from_wire(answer.get("Item", {}))), now)
 
     def _change(self, decide: Callable[[Circuit], Circuit]) -> Circuit:
-        """Write and announce a change; return the result."""
         circuit = self._known.circuit if self._known else Circuit()
         for _ in range(TRIES_MAX):
             decided = decide(circuit)

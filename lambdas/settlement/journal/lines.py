@@ -1,4 +1,4 @@
-"""Lines of the sealed journal. A line has some attributes of a row, and digests of all its attributes."""
+"""Lines of the sealed journal. A line copies some attributes of a row, and has digests of all."""
 
 import hashlib
 import json

@@ -57,9 +57,9 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Return the new state. Raises ClientError, BotoCoreError.
+    """Probe now, and return the new state. Raises ClientError, BotoCoreError.
 
-    The probe is the health check, if any, otherwise the next payment.
+    Without a health check, the next payment is the probe.
     """
     circuit.make_due()
     if is_healthy:

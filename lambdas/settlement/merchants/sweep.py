@@ -112,9 +112,9 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the readable releases of `seconds` that have a folded sum.
+    """Yield the readable releases in those of `seconds` that have a folded sum.
 
-    Each second has an unreadable entry, perhaps in that sum.
+    Each of `seconds` has an unreadable entry, perhaps in the sum.
     """
     folded = found["folded"] if found else {}
     for entry in releases:

@@ -43,7 +43,7 @@ def spans(entries: Iterable[Release]) -> list[Span]:
 
 
 def before_refund(state: SettlementState) -> Span | None:
-    """The second to sweep before a refund, or None."""
+    """The one-second span to sweep before a refund, or None."""
     if not accounts.is_merchant(state.settlement.payee) or Step.RELEASE not in state.unreversed:
         return None
     posted_at = state.steps[Step.RELEASE]

@@ -134,9 +134,9 @@ class FourEyes:
         return Proposal.from_row(row) if row else None
 
     def _is_older(self, latest: Proposal) -> bool:
-        """Whether an open proposal's row lacks a recorded move, as after a restore.
+        """Whether an open proposal's row is older than its evidence, as after a restore.
 
-        The second read excludes a move that commits meanwhile.
+        The second read rules out a move that commits meanwhile.
         """
         number = latest.proposal_number
         later = (

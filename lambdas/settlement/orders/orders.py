@@ -55,7 +55,7 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the recorded decision.
+        """Resolve a case. Return the recorded decision.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused and ApprovalNeeded. Raises StepFenced if
         the case has another decision or is not open.
@@ -89,7 +89,7 @@ class Orders:
         return {"key": key, "case": order.case, "order": _on_record(entry)}
 
     def reverse(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the recorded order, new or earlier.
+        """Reverse a settlement. Return the recorded order, new or earlier.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible and ApprovalNeeded.
         """
@@ -117,7 +117,7 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Return the recorded part.
+        """Reverse a part. Return the recorded part.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded and the payee's
         refusals.
@@ -172,7 +172,6 @@ class Orders:
     def _decide(
         self, state: SettlementState, order: Resolution, owner: str, now: datetime, completing: Write | None
     ) -> tuple[Row, bool]:
-        """The recorded decision, and whether it is new."""
         compensation.ensure_can_resolve(state, order.decision, order.case)
         case, config = compensation.stuck_case(state), self.config
         transaction = compensation.resolve(state.settlement, case, order, owner, now, config)

@@ -58,8 +58,8 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """Build a move's evidence.
 
-    The proposal's row detects a replay first. Evidence without that row's move means a lost or outdated row:
-    the move is refused.
+    The proposal's row detects a replay first. If the evidence exists but the row lacks the move, the row is
+    lost or outdated: the move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {

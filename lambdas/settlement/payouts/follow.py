@@ -1,4 +1,4 @@
-"""Follows a payout. One call makes at most a question to the bank, a move, a request, and a second move."""
+"""Follows a payout. One call makes at most one question and one request to the bank, and two moves."""
 
 import hashlib
 from collections.abc import Callable, Mapping

@@ -49,9 +49,9 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout; if it was sent before, like a health check.
+        """Admit a payout. After a send, admit it like a health check.
 
-        Its send may have failed, and it may be the only payout left to probe with. Raises NotAdmitted.
+        The send may have failed, and this may be the only payout left to probe with. Raises NotAdmitted.
         """
         name = payment(state.key)
         lease = self._circuit.admit(HEALTH if state.is_sent else name)

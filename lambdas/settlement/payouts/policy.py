@@ -23,7 +23,7 @@ EXCHANGE_WITHIN = timedelta(seconds=15)
 """Longest exchange with a bank."""
 
 ANSWER_WITHIN = timedelta(seconds=30)
-"""SUBMIT_WITHIN, EXCHANGE_WITHIN and ten seconds of clock skew. Then others may ask."""
+"""Time until others may ask about a send: SUBMIT_WITHIN, EXCHANGE_WITHIN and 10 s of clock skew."""
 
 WINDOW_MARGIN = timedelta(hours=3)
 """Time kept before the window's end: requests arrive late, and clocks differ."""
@@ -41,7 +41,7 @@ RESERVED_FOR = timedelta(days=1)
 """After this time, an unsent payout becomes a case."""
 
 PAID_FOR = timedelta(days=10)
-"""Five banking days in which a bank may still fail a payment, and holidays."""
+"""Longest wait for a line: five banking days, in which a bank may still fail a payment, and holidays."""
 
 HINTED = timedelta(seconds=5)
 """Time from a bank's event to the look."""

@@ -46,7 +46,7 @@ PARTY = "account"
 RESERVE = "reserve"
 
 NEVER = Condition("attribute_exists(pk) AND attribute_not_exists(pk)")
-"""Always fails. A replay fails earlier, at the key's condition."""
+"""Refuses an amount over a limit. A replay fails earlier, at the key's condition."""
 
 _DAY = len("2026-11-29")
 
@@ -174,7 +174,7 @@ def fenced(before: State, after: State, step: str) -> OnFailure:
 
 
 _STALE = ("detail", "said", "said_at")
-"""Notes, which another caller may have written since the row was read: a send removes them."""
+"""Notes that a send removes, because another caller may have written them since the row was read."""
 
 
 def _change(before: State, after: State, meaning: OnFailure, stale: Iterable[str] = ()) -> Write:

@@ -20,7 +20,7 @@ from settlement.payouts.reservation import parse_payout
 
 LINES_MAX = 100_000
 NUMBER_MAX = 999_999
-"""Maximum number of a line: its number in the spreadsheet, which may have lines left out."""
+"""Highest line number. Numbers are the spreadsheet's, and lines may be left out."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 """A run's name, such as `sellers-2026-11`. It is in the file: another name is another run."""

@@ -85,9 +85,9 @@ def _wrong(one: Proposal) -> str | None:
 class Run:
     """A run's progress. Each count starts at the file's first line.
 
-    - `begun`: they are paid, or will be. `started`: each has its payment, or its refusal. `ended`: each has
-      its outcome.
-    - `cut`: no line after these begins; None: each may.
+    - `begun`: lines that are paid, or will be. `started`: lines with a payment or a refusal. `ended`: lines
+      with an outcome.
+    - `cut`: lines that may begin. None: all.
     - `outcomes`: ended lines by outcome; `sums`: their minor units by outcome and currency, "SETTLED EUR".
     - `sequence` counts changes of the status.
     """

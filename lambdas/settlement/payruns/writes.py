@@ -80,8 +80,6 @@ def cancel(run: Run, one: Proposal, caller: Caller, now: datetime) -> tuple[Writ
 
 
 def _ordered(order: str, after: Run, one: Proposal, caller: Caller) -> Write:
-    """Record who gave an order on the run."""
-
     def meaning(found: Row) -> SettlementError | AlreadyApplied:
         if (found.get("order"), found.get("by")) == (order, caller.by):
             return AlreadyApplied(found)

@@ -59,9 +59,9 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """An entry of `account`. The other side is a settlement's escrow.
+    """An entry of `account`. `key` is the settlement's or the order's.
 
-    In a deposit or withdrawal, it is the bank. `key` is the settlement's or the order's.
+    The other side is a settlement's escrow, or the bank in a deposit or withdrawal.
     """
 
     key: str

@@ -8,7 +8,7 @@ from settlement.core.model.verdict import KycDecision
 from settlement.proof.facts import SettlementFacts
 
 COMPLETED = "SETTLED by a decision"
-"""Shape of a settlement completed out of LIMBO. Its row keeps the marks of its reversal."""
+"""Shape of a row that was completed out of LIMBO, and keeps the marks of its reversal."""
 
 _LISTED = frozenset({"gsi1pk", "gsi1sk"})
 _REVERSAL = frozenset({"failure", "reversed_for", "resolutions"})

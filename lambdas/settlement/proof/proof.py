@@ -113,7 +113,7 @@ def judge(
 ) -> None:
     """Judge all facts. Raises CutOff.
 
-    Entries that may have expired are summed here, existing or not: their expiry during the scan changes
+    Entries that may have expired are summed here, existing or not, so their expiry during the scan changes
     nothing.
     """
     with Spool(OldChange) as old:
@@ -164,7 +164,6 @@ def _read_entry(row: Row, findings: Findings, own: Spool, retention: Retention =
 
 
 def _spool_moved(moved: PayoutEntryFacts, entry: EntryFacts, own: Spool) -> None:
-    """Spool a payout's entry, and post its other side."""
     own.add(moved)
     own.post(moved.credit if entry.side == "debit" else moved.debit, entry.currency, -entry.change)
     if reserved := payout_rows.reserved(moved):
@@ -334,7 +333,6 @@ def _judge_account(account: Account, findings: Findings, look_again: LookAgain, 
 def _second_look(
     difference: Difference, told: Sequence[str], findings: Findings, look_again: LookAgain
 ) -> Look:
-    """Take a second look, and record the verdict. Raises CutOff."""
     name = difference.key["pk"]
     try:
         look = look_again(difference)

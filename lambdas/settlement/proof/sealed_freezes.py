@@ -22,7 +22,7 @@ _STOPPED_BY: Mapping[str, Collection[str]] = {
     OrderKind.WITHDRAW: (OrderKind.FREEZE,),
     **dict.fromkeys((RESERVE, RETURN, GIVE_BACK), (OrderKind.FREEZE, OrderKind.CLOSE)),
 }
-"""Steps, and the orders that stop each. Returned money goes to suspense instead."""
+"""The orders that stop each step. Returned money then goes to suspense."""
 
 
 class Freezes:

@@ -22,7 +22,7 @@ _BATCH = 1_000
 
 
 class Told(NamedTuple):
-    """A statement about a row, from the table (`event` is `ROW`) or a line of the journal.
+    """A fact about a row, from the table (`event` is `ROW`) or a line of the journal.
 
     - `before`: the digest before a change.
     - `status` and `paid_at`: a settlement's, before the change.

@@ -128,8 +128,8 @@ def _cases(store: WatchedStore, difference: Difference) -> Look:
     The scan has the older cases, the index the newer ones. The settlements' rows must be equal before and
     after the count is read. A settlement that returned to LIMBO differs: its case number is higher.
 
-    A count above the cases is a fault only after all looks: the index may lag. A count below is a fault at
-    once: unknown cases would only add.
+    A count above the cases is a fault only after all looks, because the index may lag. A count below is a
+    fault at once, because unknown cases would only add.
     """
     account, excess = keys.subject(difference.key)[1], 0
     if not difference.cases and _counted(store, difference) == 0:

@@ -4,8 +4,8 @@ A table has no order by settlement, and may exceed the memory. Sorting brings th
 account together. The spools of several parts are merged.
 
 The spool is an unnamed SQLite database. No other process can open it, and it disappears with this process. It
-takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind without a full batch is sorted in
-memory.
+takes 170 bytes per row in TMPDIR, and twice that while sorting. A kind of fact without a full batch is
+sorted in memory.
 """
 
 import heapq

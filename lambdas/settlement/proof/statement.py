@@ -99,7 +99,7 @@ class Statement:
         return again == self.before
 
     def tail(self, store: Store) -> Tally:
-        """Read the tail. Sweeps are read first: then the entries include all folded ones."""
+        """Read the tail. Sweeps are read first, so the entries include all folded ones."""
         found = Tally(retention=self.before.retention)
         for partition, first in self.tails.items():
             _each(store.entries(partition, first or " ", _AFTER), _adder(found, partition))

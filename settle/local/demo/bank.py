@@ -138,7 +138,7 @@ class Walk:
         give(self.stack, OrderKind.CLOSE, key=f"demo-close-{self.run}", **closed)
 
     def until(self, numbers: Collection[int], *ends: Status) -> None:
-        """Look at the payouts `numbers` until each has a status in `ends`."""
+        """Look at payouts until each of `numbers` has a status in `ends`."""
         give_up_at = time.monotonic() + WAIT_SECONDS_MAX
         while left := [number for number in numbers if self.state(number).status not in ends]:
             if time.monotonic() > give_up_at:
@@ -149,7 +149,7 @@ class Walk:
             time.sleep(1)
 
     def look(self, number: int) -> None:
-        """Ask for a look. It can fail during a scheduled look."""
+        """Order a look at a payout. It can fail during a scheduled look."""
         try:
             order(self.stack, "ask-payout", {"key": self.key(number)}, pauses=())
         except CommandFailed as busy:

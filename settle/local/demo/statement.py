@@ -72,7 +72,7 @@ def _orders(stack: Stack, report: Callable[[str], None]) -> tuple[list[Order], i
 
 
 def _spoilt(lines: Sequence[Order], run: str) -> Sequence[Order]:
-    """Return the lines with six faults, such as one line for both orders of `again`."""
+    """Return the lines with six faults, such as one line for the two equal deposits `again`."""
     found = [one for one in lines if one.reference != f"missing-{run}" and one.key != f"demo-{run}-0006"]
     own = {one.reference.removesuffix(f"-{run}"): one for one in lines if one.reference.endswith(f"-{run}")}
     found[found.index(own["amount"])] = own["amount"]._replace(amount=own["amount"].amount + 1)

@@ -115,7 +115,6 @@ def messages(
 
 
 def _clean_up(name: str, remove: Callable[[str], Any]) -> None:
-    """Remove a resource. A failure is only reported."""
     try:
         remove(name)
     except (BotoCoreError, ClientError) as failure:

@@ -12,7 +12,7 @@ DRAWINGS = Path(__file__).parent / "graphs"
 
 _SVG = "http://www.w3.org/2000/svg"
 _STRONGEST = (Mark.HERE, Mark.COMMITTED, Mark.REFUSED, Mark.PASSED)
-"""A state with several visits shows the first of these marks."""
+"""Marks, strongest first. A state with several visits shows its strongest."""
 
 
 def marked(machine: str, walks: Sequence[Walk]) -> str:

@@ -62,7 +62,7 @@ def day(figures: Mapping[str, Any]) -> str:
 
 
 def _bars(hours: Sequence[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
-    """Yield 24 stacked bars, each up to 96 high above the line at 100."""
+    """Yield the parts of 24 stacked bars. A bar stands on y = 100, and is up to 96 high."""
     most = max(sum(hour.values()) for hour in hours)
     for number, hour in enumerate(hours):
         bottom = 100.0

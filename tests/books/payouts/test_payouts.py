@@ -34,7 +34,7 @@ def put(written: Sequence[Any]) -> list[Row]:
 
 
 def lived(*path: Move, lines: dict[Move, BankLine] = LINES, **suspense: Any) -> list[dict[str, Any]]:
-    """The entries and matched lines of a payout, an hour apart, as the journal has them."""
+    """Return a payout's entries and matched bank lines, an hour apart, in the journal's form."""
     state, now = writes.reserved(PAYOUT, PAYABLE, NOW), NOW
     rows = put(writes.reserve(PAYOUT, PAYABLE, LIMITS, NOW))
     for step in path:

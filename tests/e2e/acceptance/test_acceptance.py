@@ -27,7 +27,7 @@ NOT_APPLICABLE = {
 }
 
 BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}
-"""Checks run with a role; for `events`, `limbo` and `triggers` the embedded AWS needs more rights."""
+"""Checks that run with a role. For `events`, `limbo` and `triggers` the embedded AWS needs more rights."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_a_healthy_stage_passes_and_the_report_names_unproven_checks(own: Embedd
 
 
 def test_the_printed_policies_suffice_to_run_each_check(own: Embedded) -> None:
-    """One check of each kind of call; tests/infra/test_acceptance.py has those that only AWS can answer."""
+    """One check runs per kind of call. tests/infra/test_acceptance.py has calls that only AWS can answer."""
     checks = [check for check in CHECKS if check.name in BY_A_ROLE]
     with of_policies(own, "ViewerPolicyArn", "AcceptancePolicyArn", name="acceptance") as role:
         report = prove(replace(own.stack, session=role.session), checks, print)

@@ -1,4 +1,4 @@
-"""Account orders by the command; test_orders.py tests the API."""
+"""The command's orders about accounts; test_orders.py tests the API."""
 
 import json
 

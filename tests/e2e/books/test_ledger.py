@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    """A separate embedded AWS: other tests' tampered entries would be put aside."""
+    """A separate embedded AWS, because books put aside the entries that other tests tamper with."""
     with embedded_aws() as own:
         own.home.chmod(0o711)  # as root, PostgreSQL runs as nobody
         own.told("local", "up", "--ledger")

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.long
 
 IN_FLIGHT_MAX = 2
 PAUSE_SECONDS = 0.3
-"""Pause between payments: slow and fast machines have equally many in flight."""
+"""Pause between payments, so that slow and fast machines have equally many in flight."""
 
 ENTRIES_OF_ONE = 3
 
@@ -73,7 +73,6 @@ class Payments:
         self._thread.join()
 
     def more(self) -> None:
-        """Wait until IN_FLIGHT_MAX + 1 more payments have settled."""
         wanted = self.settled + IN_FLIGHT_MAX + 1
         self._embedded.wait_for(lambda: self.settled >= wanted or not self._thread.is_alive())
         assert self._thread.is_alive(), "payments have ended with the error of their thread"
@@ -95,7 +94,7 @@ class Payments:
         self._in_flight[key] = self._embedded.run("SettlementStandardArn", {**self._request, "key": key})
 
     def _all_settled(self) -> bool:
-        """Count settled payments; recover or resend stopped ones. False while the embedded AWS is down."""
+        """Recover or resend stopped payments. Return whether all are known to have settled."""
         try:
             self._look()
         except AWAY:
@@ -158,7 +157,7 @@ def fill_journal(embedded: Embedded) -> int:
 
 
 def booked(url: str) -> int:
-    """Count the entries in the books: a round does not count commits with lost answers."""
+    """Count the entries in the books. The rounds omit commits whose answers were lost."""
     with psycopg.connect(url) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM ledger.entry").fetchall()
     return int(count)

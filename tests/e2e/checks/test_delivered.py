@@ -121,7 +121,6 @@ def test_a_payment_with_a_lost_delivery_is_reversed_with_reason(shop: Shop, tmp_
 
 
 def test_a_payment_from_a_blocklisted_payer_is_refused_at_once(shop: Shop) -> None:
-    """The role of VerifyKyc may write the refusal with the row."""
     key = shop.pay("mallory")
 
     outcome = json.loads(shop.run("wait", key, "--json", code=4))

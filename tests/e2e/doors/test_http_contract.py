@@ -27,7 +27,7 @@ from tests.handlers.doors.test_settlements_contract import api
 pytestmark = pytest.mark.long
 
 EXAMPLES = 15
-"""For each route: each call runs a function on a busy machine."""
+"""Examples per route: few, because each call runs a function on a busy machine."""
 
 TIMEOUT_SECONDS = (25, 175)
 """Connect and read timeouts: API Gateway answers within 30 s, this machine may be five times slower."""
@@ -65,7 +65,7 @@ class Signing(requests.adapters.HTTPAdapter):
 
 
 class Door:
-    """The deployed API, as a service that may read and pay."""
+    """The deployed API, called as a service that may read and pay."""
 
     def __init__(self, embedded: Embedded, session: boto3.Session) -> None:
         outputs = embedded.stack.outputs
@@ -77,7 +77,7 @@ class Door:
 
 @pytest.fixture(scope="module")
 def door(embedded: Embedded) -> Iterator[Door]:
-    """Waits at the end until its payments have ended: other tests compare the table."""
+    """Yield the API. At the end, wait for its payments, because other tests compare the table."""
     with ExitStack() as stack:
         door = Door(embedded, stack.enter_context(starter(embedded, "ReaderPolicyArn")).session)
         yield door
@@ -89,7 +89,7 @@ def is_in_flight(embedded: Embedded, key: str) -> bool:
 
 
 def wait_a_second_at_most(case: schemathesis.Case[Any]) -> None:
-    """Limit the random wait to a second: twenty seconds each would take minutes."""
+    """Limit a case's random wait to a second, because waits of twenty seconds would take minutes."""
     if str(case.query.get("wait")) in map(str, range(2, WAIT_SECONDS_MAX + 1)):
         case.query["wait"] = 1
     if re.fullmatch(r"wait=[1-9][0-9]?", str(case.headers.get("Prefer"))):
@@ -110,7 +110,7 @@ def test_the_deployed_api_keeps_the_contract(case: schemathesis.Case[Any], door:
 
 
 def test_each_answer_about_a_payment_is_in_the_contract(embedded: Embedded, door: Door) -> None:
-    """Random cases do not find an existing payment."""
+    """Random cases never name an existing payment."""
     request = new_request(embedded)
     key, unknown, payer = request["key"], new_key("unknown"), request["payer"]
     named, body = {"Idempotency-Key": key}, {name: request[name] for name in request if name != "key"}

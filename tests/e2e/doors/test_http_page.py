@@ -22,7 +22,7 @@ READ, START, CANCEL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 def run(embedded: Embedded, who: Person, shown: str, request: dict[str, Any]) -> Any:
     """Run a command of the page with another request; return its answer.
 
-    Uses the output's address: curl resolves `localhost` names locally, and cannot sign the `$` in the
+    Uses the output's address, because curl resolves `localhost` names locally, and cannot sign the `$` in the
     embedded AWS's other address.
     """
     url = embedded.stack.outputs["SettlementsApiUrl"]

@@ -77,7 +77,7 @@ def test_the_largest_message_is_dead_lettered_whole_with_its_reason(embedded: Em
     assert attributes["reason"] == REASON
 
 
-def test_malformed_messages_do_not_page_while_sqs_is_silent(
+def test_malformed_messages_do_not_page_while_sqs_does_not_answer(
     embedded: Embedded,
 ) -> None:
     sqs, begun_ms = embedded.stack.client("sqs"), int(time.time() * 1000)

@@ -55,7 +55,7 @@ def reverse(embedded: Embedded, key: str) -> None:
 
 
 def trouble(embedded: Embedded, over: Event) -> int:
-    """Kill, deny and throttle the relay in turn until all is over; return the number of times."""
+    """Kill, deny and throttle the relay in turn until `over` is set; return the number of faults."""
     function, times = embedded.functions["PublishEvents"], 0
     client = embedded.stack.client("lambda")
     while not CALM and not over.wait(random.uniform(0.5, 2)):

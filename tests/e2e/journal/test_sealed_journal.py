@@ -29,7 +29,7 @@ def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
 
 
 def about(found: dict[str, Any], names: set[str]) -> list[str]:
-    """Return these rows' faults: other tests leave their own."""
+    """Return the faults of the named rows. Other tests leave faults of their own."""
     return [fault for fault in found["faults"] if fault.partition(": ")[0] in names]
 
 
@@ -63,7 +63,7 @@ def add(embedded: Embedded, account: str, amount: int) -> None:
 
 
 def test_the_comparison_names_a_completely_deleted_settlement(embedded: Embedded) -> None:
-    """Row, entries, evidence and earlier balances: the rows agree with each other."""
+    """All its rows are deleted and the balances restored, so the remaining rows agree with each other."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -120,7 +120,7 @@ def update_row(embedded: Embedded, row: Row, **change: Any) -> None:
 
 
 def test_the_comparison_names_a_rejected_payment_that_was_forged_payable(embedded: Embedded) -> None:
-    """One update of its status, and the functions pay it: the rows' history looks lawful."""
+    """After one update of its status the functions pay it, and the rows' history looks lawful."""
     payer, payee = new_account(embedded, "alice"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     key = request["key"]
@@ -150,8 +150,10 @@ def test_the_comparison_names_a_rejected_payment_that_was_forged_payable(embedde
     assert fault.startswith(f"{name}: left REJECTED, as no function does, and is SETTLED (MODIFY at ")
 
 
-def test_a_payment_by_a_frozen_account_is_named(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The freeze is removed from the row and put back after the hold: the rows agree."""
+def test_the_comparison_names_a_payment_by_a_frozen_account(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The freeze is removed from the row, and put back after the hold, so the rows agree."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     embedded.told("account", "freeze", payer, "--reason", "a court order")
     frozen = embedded.stack.store.read(keys.account(payer))

@@ -76,7 +76,7 @@ def test_unsigned_old_and_oversized_calls_are_refused_and_write_nothing(embedded
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_any_other_method_or_path_does_not_reach_the_function(embedded: Embedded, method: str) -> None:
+def test_only_a_post_to_the_webhook_path_reaches_the_function(embedded: Embedded, method: str) -> None:
     url = embedded.running().webhook_url
 
     answers = [

@@ -18,7 +18,7 @@ TRIES = 3
 
 THREADS = 6
 NEVER = 1000
-"""Failure threshold that is never reached: the circuit stays closed for all payments."""
+"""Failure threshold that is never reached, so the circuit stays closed for all payments."""
 
 ANSWERED = {"approve": "APPROVED", "reject": "REJECTED"}
 REFUSED = {"refuse": "kyc: the provider refuses the request with status 400"}

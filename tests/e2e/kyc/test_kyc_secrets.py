@@ -22,8 +22,10 @@ from tests.e2e.provider import (
 pytestmark = pytest.mark.long
 
 
-def test_no_log_or_cause_has_a_secret_account_or_reason(embedded: Embedded, secrets_restored: None) -> None:
-    """Each way of a verdict, including failures, with canaries in all secret fields."""
+def test_no_log_or_cause_reveals_secrets_accounts_or_reasons(
+    embedded: Embedded, secrets_restored: None
+) -> None:
+    """The verdict comes in each possible way, including failures, with canaries in all secret fields."""
     canary = f"canary{secrets.token_hex(6)}"
     api_key, signing_secret = f"{canary}-key", b64encode(f"{canary}-a-signing-secret".encode()).decode()
     control(embedded, api_keys=[api_key], signing_secret=signing_secret)

@@ -121,7 +121,7 @@ def test_one_of_two_opposite_concurrent_decisions_stands(embedded: Embedded) -> 
 
 
 @pytest.mark.parametrize("by", ["a call", "its schedule"])
-def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str) -> None:
+def test_recovery_reverses_a_payment_whose_review_deadline_has_passed(embedded: Embedded, by: str) -> None:
     one = in_review(embedded)
     embedded.dynamodb.update_item(  # as if time had passed
         TableName=embedded.stack.outputs["TableName"],
@@ -151,7 +151,7 @@ def test_recovery_reverses_a_review_that_has_run_out(embedded: Embedded, by: str
     assert embedded.conserved()
 
 
-def test_a_decision_whose_start_failed_takes_effect_when_sent_again(embedded: Embedded) -> None:
+def test_a_decision_sent_again_takes_effect_after_a_failed_start(embedded: Embedded) -> None:
     one = in_review(embedded)
     sent = call(embedded, decision(one))
 
@@ -167,7 +167,7 @@ def test_a_decision_whose_start_failed_takes_effect_when_sent_again(embedded: Em
     assert one.over()["status"] == "SETTLED"
 
 
-def test_recovery_finds_a_decision_whose_start_failed(embedded: Embedded) -> None:
+def test_recovery_resumes_a_decided_payment_after_a_failed_start(embedded: Embedded) -> None:
     """The write of the verdict makes the settlement due for recovery."""
     one = in_review(embedded)
 

@@ -17,7 +17,7 @@ def shown(embedded: Embedded, merchant: str) -> tuple[str, str]:
 
 
 def test_the_stream_makes_a_merchants_releases_available(embedded: Embedded) -> None:
-    """Concurrent payers: no two releases share a row."""
+    """All concurrent payments settle, because no two releases share a row."""
     merchant = new_account(embedded, "merchant.shop")
     payer = new_account(embedded, "dora", "100.00")
     wanted = {"payer": payer, "payee": merchant, "amount": "1.00", "fee": "0.00", "currency": "EUR"}
@@ -32,7 +32,7 @@ def test_the_stream_makes_a_merchants_releases_available(embedded: Embedded) -> 
     assert embedded.conserved()
 
 
-def test_a_merchant_refund_finds_its_money_before_any_sweep(embedded: Embedded) -> None:
+def test_a_merchants_payment_can_be_refunded_before_any_sweep(embedded: Embedded) -> None:
     merchant = new_account(embedded, "merchant.kiosk")
     request = new_request(embedded, payee=merchant)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))
@@ -46,7 +46,6 @@ def test_a_merchant_refund_finds_its_money_before_any_sweep(embedded: Embedded) 
 
 
 def test_a_person_sweeps_releases_while_the_sweep_function_lacks_permissions(embedded: Embedded) -> None:
-    """The person's sweep folds the release; the repeated batch finds nothing to fold."""
     merchant = new_account(embedded, "merchant.stall")
     with embedded.without_grants("SweepMerchants"):
         request = new_request(embedded, payee=merchant)

@@ -97,7 +97,6 @@ def test_a_tampered_request_is_refused_by_aws(embedded: Embedded, tampered: str)
 
 
 def test_starting_the_machine_with_a_forged_decision_resolves_nothing(embedded: Embedded) -> None:
-    """Even with the permission that the runbooks no longer give."""
     one = stuck(embedded)
     row = embedded.settlement(one.key)
     wire = {name: row[name] for name in ("payer", "payee", "currency")}

@@ -1,7 +1,7 @@
-"""IAM refuses a payout function's stolen role all other actions.
+"""IAM denies a payout function's stolen role the actions that the function does not need.
 
-The embedded AWS evaluates neither `dynamodb:LeadingKeys` nor `dynamodb:Attributes`: that BankEvents changes
-no payout's status, IBAN or amount is tested in the template.
+The embedded AWS evaluates neither `dynamodb:LeadingKeys` nor `dynamodb:Attributes`. So tests of the template
+show that BankEvents cannot change a payout's status, IBAN or amount.
 """
 
 import pytest

@@ -58,7 +58,7 @@ MIX = (
     *(Behaviour.ERROR_HOUR, Behaviour.PAY, Behaviour.REFUSE, Behaviour.PAY, Behaviour.ARRIVE_LATE),
     *(Behaviour.PAY, Behaviour.REFUSE, Behaviour.PAY, Behaviour.FORGET_KEY, Behaviour.PAY),
 )
-"""The bank's behaviours: it answers most requests, or its circuit would block the storm."""
+"""The bank's behaviours. It answers most requests, because its circuit would otherwise block the storm."""
 
 BEHAVIOURS = tuple(dict.fromkeys(MIX))
 """Distinct behaviours; each has its own account."""
@@ -177,9 +177,9 @@ class Storm:
             yield
 
     def kill(self, ended: Event) -> None:
-        """Kill functions, with an answer between two kills: else a busy machine would never answer.
+        """Kill functions, each after an answer, because a busy machine would otherwise never answer.
 
-        No function dies while starting: the embedded AWS would end all its environments.
+        No function dies while starting, because the embedded AWS would then end all its environments.
         """
         aws, seen = psutil.Process(self.embedded.running().pid), 0
         give_up_at = time.monotonic() + SECONDS_MAX
@@ -277,7 +277,7 @@ def has_begun(function: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def storm() -> Iterator[Storm]:
-    """At most 12 processes of functions run at once. The schedules are on."""
+    """Yield a storm with schedules, and at most 12 function processes at once."""
     with embedded_aws() as embedded:
         up = embedded.settle("local", "up", LAMBDA_ACCOUNT_CONCURRENCY="12")
         assert up.returncode == 0, up.stderr

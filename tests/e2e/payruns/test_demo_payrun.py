@@ -17,7 +17,7 @@ Walked = tuple[dict[str, Any], bool]
 
 @pytest.fixture(scope="module")
 def walked() -> Iterator[Walked]:
-    """Run the demo on its own embedded AWS, with schedules: recovery must start claimed lines."""
+    """Run the demo on its own embedded AWS, with schedules, because recovery must start claimed lines."""
     with embedded_aws() as embedded, pytest.MonkeyPatch.context() as patched:
         embedded.up()
         patched.setattr(state, "SCRATCH", embedded.home / "embedded")

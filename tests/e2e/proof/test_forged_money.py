@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def embedded() -> Iterator[Embedded]:
-    """A separate embedded AWS: forged money stays in its books."""
+    """A separate embedded AWS, because forged money stays in its books."""
     with embedded_aws() as own:
         own.up()
         own.schedule(enabled=False)
@@ -28,7 +28,7 @@ def put(embedded: Embedded, row: Row) -> None:
 
 
 def test_the_proof_names_a_forged_hold_that_recovery_paid_out(embedded: Embedded) -> None:
-    """Three puts: payment, hold and verdict. No account has paid the 900,000.00 EUR."""
+    """The forgery is three puts: payment, hold and verdict. No account has paid the 900,000.00 EUR."""
     payer, payee = new_account(embedded, "alice", "1.00"), new_account(embedded, "mallory")
     forged = Settlement(
         key=new_key("forged"), payer=payer, payee=payee, amount=AMOUNT, currency="EUR", fee=FEE

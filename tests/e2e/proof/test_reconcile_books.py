@@ -12,7 +12,7 @@ from tests.e2e.embedded import Embedded, new_account, new_request
 pytestmark = pytest.mark.long
 
 PROOFS_MAX = 3
-"""Maximum runs, as in `settle acceptance`: the next run reads rows that one could not."""
+"""Maximum runs, as in `settle acceptance`. A run reads the rows that the one before could not."""
 
 
 def runs(embedded: Embedded) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ def download(embedded: Embedded, place: Path) -> str:
 
 
 def keep_for_ever(embedded: Embedded, entries: list[Row]) -> None:
-    """Put entries back without expiry: for other tests the stage has no retention."""
+    """Put entries back without expiry, because for other tests the stage has no retention."""
     for entry in entries:
         row = {name: value for name, value in entry.items() if name != EXPIRES}
         embedded.dynamodb.put_item(
@@ -82,7 +82,7 @@ def is_proven(stack: Stack) -> bool:
 def test_a_payment_with_expired_entries_is_proven_replayed_and_reversed(
     embedded: Embedded, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embedded AWS has no time to live: the test deletes the expired rows."""
+    """The embedded AWS has no time to live, so the test deletes the expired rows."""
     payer, payee = new_account(embedded, "alice", "100.00"), new_account(embedded, "bob")
     request = new_request(embedded, payer=payer, payee=payee)
     start(embedded.stack, Machine.STANDARD, json.dumps(request))

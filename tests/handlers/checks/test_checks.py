@@ -530,7 +530,7 @@ def test_a_kyc_webhook_cannot_end_the_wait_for_a_check(waiting: Checks) -> None:
         (lambda: {**signed("{"), "rawPath": "/delivered"}, 400),
     ],
 )
-def test_a_strangers_or_malformed_callback_writes_nothing(
+def test_a_foreign_or_malformed_callback_writes_nothing(
     waiting: Checks, event: Callable[[], Any], status: int
 ) -> None:
     with waiting.calls.writes_nothing():

@@ -83,7 +83,7 @@ def test_cancelling_a_payment_in_review_gives_the_money_back(
 def test_two_concurrent_cancellations_take_effect_once_with_equal_answers(
     in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both have read the payment in review."""
+    """Both calls read the payment before either wrote."""
     seen = _dependencies.store.settlement(KEY)
     with monkeypatch.context() as both:
         both.setattr(_dependencies.store, "settlement", lambda key: seen)
@@ -141,7 +141,7 @@ def test_a_lost_write_answer_returns_503_and_a_retry_succeeds(in_review: Calls, 
 
 
 def test_cancelling_a_review_that_recovery_expired_succeeds(in_review: Calls, cancel: Cancel) -> None:
-    """Recovery's expiry stays the reason, and one execution gives the amount back."""
+    """The cancellation becomes the reason, and recovery's execution gives the amount back."""
     in_review.later(days=2)
     in_review.recover()
 

@@ -205,7 +205,7 @@ def test_only_a_row_with_an_impossible_key_is_put_aside(stream: Stream) -> None:
 
 
 def test_the_reason_in_a_put_aside_message_is_truncated(stream: Stream) -> None:
-    """It can repeat a 400 KB row, up to six times larger in JSON: too much for a queue."""
+    """The reason can repeat a 400 KB row, up to six times larger in JSON: too much for a queue."""
     old, new = stream.images[:2]
     stream.records[1] = record(old, {**new, "status": {"S": "x" * 5_000}}, at=AT)
 

@@ -296,7 +296,7 @@ def test_the_periods_of_a_pause_are_sealed_in_batches(s3: MemoryS3, later: Later
 def test_the_slower_of_two_concurrent_sealing_runs_gives_way(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
-    """The slower run has two hours to seal. The other run seals the first just before."""
+    """The slower run has two hours to seal. Just before, the other run seals the first hour."""
     copy(put())
     later(hours=2, minutes=10)
 
@@ -333,7 +333,6 @@ def test_no_seal_follows_an_invalid_seal(s3: MemoryS3, later: Later, content: by
 
 
 def test_rows_are_copied_even_if_the_seal_chain_is_broken(s3: MemoryS3, later: Callable[..., None]) -> None:
-    """A broken chain must not block the rows."""
     s3.put_object(Bucket="", Key="seals/2026-11-20T1100.json", Body=b"")
 
     copy(put())
@@ -342,7 +341,7 @@ def test_rows_are_copied_even_if_the_seal_chain_is_broken(s3: MemoryS3, later: C
 
 
 def test_each_put_sends_the_checksum_that_object_lock_requires() -> None:
-    """The SDK's setting `when_required` would leave it out."""
+    """The SDK's setting `when_required` would leave the checksum out."""
     config = Config(
         region_name="eu-west-1",
         request_checksum_calculation="when_required",

@@ -25,7 +25,7 @@ FAILURES = 5
 
 @dataclass
 class Stage:
-    """The provider: gives `answers` in turn, repeating the last; `sent` has each question's API key."""
+    """A provider that gives `answers` in turn and repeats the last. `sent` has each question's API key."""
 
     ledger: Ledger
     answers: list[tuple[int, bytes] | Exception] = field(default_factory=lambda: [YES])

@@ -280,7 +280,7 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_settlement_without_names_is_refused_without_touching_the_circuit(
     calls: Calls, kyc: Stage, opensanctions: list[Any], opened_at: int | None
 ) -> None:
-    """Its key was claimed before names were required. KycCircuitOpen would invite another try."""
+    """Its key was claimed before names were required. KycCircuitOpen would cause a useless retry."""
     if opened_at is not None:
         opened = {"state": "OPEN", "failure_count": 5, "opened_at": opened_at}
         kyc.ledger.put(keys.circuit("kyc") | opened)

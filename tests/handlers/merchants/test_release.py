@@ -79,7 +79,7 @@ def test_a_merchants_release_is_swept_before_a_part_is_taken(paid: Calls) -> Non
     assert paid.account("merchant.shop")["available"] == NET - 500
 
 
-def test_a_release_unseen_by_a_stale_read_is_not_reversible(
+def test_a_reversal_order_is_refused_if_its_read_is_stale(
     verified: Calls, freeze_reads: Callable[[], None]
 ) -> None:
     freeze_reads()

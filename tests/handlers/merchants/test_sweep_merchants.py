@@ -77,7 +77,7 @@ def test_a_missing_merchant_does_not_delay_the_others(paid: Calls) -> None:
 def test_a_busy_merchant_is_tried_once_without_delaying_others(
     paid: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other writers keep changing its balance; the next merchant sorts behind it."""
+    """Other writers keep changing its balance; the next merchant is swept after it."""
     paid.ledger.open("merchant.zoo", 0)
     entries = [ENTRY, of_merchant(paid, "merchant.shop", 1), of_merchant(paid, "merchant.zoo")]
     transact = Store.transact

@@ -125,7 +125,6 @@ def test_a_sweep_repeated_after_a_failure_counts_no_release_twice(
 
 
 def test_a_late_release_in_a_swept_minute_is_swept_too(backlog: Calls) -> None:
-    """A late release commits into a minute that already has a sweep row."""
     sweep(backlog)
     entry = backlog.ledger.row(ENTRY)
     assert entry

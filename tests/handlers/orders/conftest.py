@@ -115,7 +115,7 @@ class Desk:
         return list(reconcile(self.calls.ledger.rows(), lambda difference: Look.DISAGREES).faults)
 
     def faults(self) -> list[str]:
-        """Return only the settlement's faults: these accounts lack opening orders."""
+        """Return only the settlement's faults, because these accounts lack opening orders."""
         return [fault for fault in self.all_faults() if fault.startswith(f"SETTLEMENT#{KEY}")]
 
 
@@ -155,7 +155,7 @@ def proposed(desk: Desk) -> Desk:
 
 @pytest.fixture
 def only_conditions(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Skip an approval's check after its reads: only the conditions of its write protect it."""
+    """Let an approval skip the check after its reads, so only its write's conditions protect it."""
     return lambda: monkeypatch.setattr("settlement.orders.approval.ensure_approvable", lambda *seen: None)
 
 

@@ -91,7 +91,7 @@ def test_a_part_can_be_proposed_up_to_the_remaining_amount(desk: Desk) -> None:
     assert desk.calls.row()["reversed_in_part"] == 4772
 
 
-def test_an_approval_can_be_repeated_after_the_payee_gets_money(proposed: Desk) -> None:
+def test_a_refused_approval_succeeds_once_the_payee_has_money(proposed: Desk) -> None:
     had = proposed.calls.account("bob")["available"]
     proposed.calls.ledger.open("bob", 499)
     with proposed.refuses(None, InsufficientFunds):

@@ -39,7 +39,7 @@ def on_record(decision: str, at: str = LATER_AT) -> dict[str, Any]:
 
 
 def named(name: str) -> dict[str, Any]:
-    """Return the input that wakes an execution: the decision's name only."""
+    """Return the input of an execution started by an order: only the order's name."""
     return {"settlement": WIRE, "order": name}
 
 
@@ -287,7 +287,7 @@ def test_a_completion_without_a_wake_is_announced_after_the_wait(limbo: Calls) -
 
 
 def test_a_repeated_decision_leaves_starting_an_execution_to_recovery(limbo: Calls) -> None:
-    """The first one woke the execution and used up its token. A second execution would alert twice."""
+    """The first decision used up the execution's token. A second execution would alert twice."""
     limbo.decide("retry")
     limbo.step_functions.failing["send_task_success"] = ClientError(
         {"Error": {"Code": "TaskTimedOut", "Message": "used"}}, "SendTaskSuccess"

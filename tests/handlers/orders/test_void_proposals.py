@@ -54,7 +54,7 @@ def test_any_change_of_the_settlement_voids_the_proposal(
 
 
 def test_a_proposal_from_before_the_release_is_refused_afterwards(calls: Calls) -> None:
-    """Without a fee, the escrow is empty in both states."""
+    """Without a fee, the escrow is empty before the hold and after the release."""
     desk = Desk(calls, "reverse", calls.change_config)
     calls.before("CollectFee")
     calls.alter(escrow=0)
@@ -170,7 +170,7 @@ def test_a_withdrawn_proposal_forged_open_is_found_and_replaced(proposed: Desk) 
 
 
 def test_a_proposal_row_lacking_a_recorded_approval_cannot_be_approved(desk: Desk) -> None:
-    """A restored row lacks an approval that is on record."""
+    """A restore can leave such a row."""
     desk.needs(4)
     desk.propose()
     before = desk.row

@@ -161,7 +161,7 @@ class Desk:
 
 @pytest.fixture
 def empty(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A funded customer without a payee. The payouts' orders reach FollowPayouts."""
+    """A funded customer without a payee. Each Lambda invocation reaches FollowPayouts."""
     bank = Bank()
     monkeypatch.setattr(_dependencies, "store", signing(calls.ledger).store)
     monkeypatch.setattr(_dependencies, "dynamodb", calls.ledger.client)

@@ -21,7 +21,7 @@ TRIES = 5
 
 
 class Served(BaseHTTPRequestHandler):
-    """Pays each order once by its key. `silent`: each call takes effect without an answer."""
+    """A bank that pays each order once by its key. If `silent`, a call takes effect without an answer."""
 
     protocol_version = "HTTP/1.1"
     orders: dict[str, dict[str, Any]]

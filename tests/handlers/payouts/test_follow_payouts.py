@@ -175,7 +175,6 @@ def test_only_the_beginning_of_a_long_forged_key_is_logged(desk: Desk, log: io.S
 
 
 def test_the_longest_overdue_payout_of_any_partition_comes_first(desk: Desk) -> None:
-    """The payouts are in several partitions."""
     keys_ = desk.many(40)
     for number, key in enumerate(keys_):
         desk.alter(key, gsi1sk=f"2026-11-20T11:{59 - number:02}:00.000Z")

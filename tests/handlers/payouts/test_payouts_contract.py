@@ -21,7 +21,7 @@ NOBODY = "payout-2026-999999"
 
 @dataclass(frozen=True)
 class Case:
-    """A function: its step, arrangement and call, about a payout with `changed` fields or another key.
+    """A function: its step, arrangement and call. The call can change the payout's fields or key.
 
     `done` and `repeated` are the metrics besides StepCalled. `unknown` is the error's name for an unknown
     key, None for a function that reserves it; `malformed` calls it with malformed input.

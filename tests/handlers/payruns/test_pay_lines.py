@@ -35,7 +35,7 @@ NUMBERS = [line.number for line in LINES]
 ONE = {"running": 1, "waiting": 0}
 HINDERED = {"running": 1, "waiting": 1}
 AGAIN: dict[str, Any] = {"started": 0, "ended": 0, "outcomes": {}, "sums": {}}
-"""Attributes of a run's row without its starts."""
+"""Attributes of a run's row as before its first start."""
 
 
 def keys_of(run: str, *numbers: int) -> set[str]:
@@ -117,7 +117,7 @@ def test_a_failed_start_is_repeated_by_the_next_call(desk: Desk) -> None:
 
 
 def test_an_invalid_line_is_refused_only_after_the_runs_cancellation(desk: Desk) -> None:
-    """A slower call can still claim it under the previous settings."""
+    """A slower call can still claim the line under the previous settings."""
     spoilt = RunFile(HEADER, [replace(LINES[0], payee="a:b"), *LINES[1:]])
     run = desk.go(spoilt)
 

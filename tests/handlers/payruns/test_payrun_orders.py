@@ -86,7 +86,7 @@ def test_a_second_proposal_with_other_facts_is_refused(desk: Desk, changed: dict
 
 @pytest.mark.parametrize("changed", [{"name": "another"}, {"parent": "ab" * 16}], ids=str)
 def test_a_file_cannot_be_proposed_again_under_another_name(desk: Desk, changed: dict[str, Any]) -> None:
-    """Otherwise its payer would wait: PayLines refuses facts that differ from the file."""
+    """PayLines would not pay such a run, because its facts differ from the file."""
     desk.propose(**changed)
 
     with pytest.raises(PayRunRefused):

@@ -213,7 +213,7 @@ def test_a_run_cut_off_while_judging_is_unproven(settled: Calls) -> None:
 def test_a_hot_account_is_unproven_without_delaying_the_others(
     settled: Calls, call_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its statement always changes. Killed by Lambda, the run would report nothing at all."""
+    """The account's statement changes at each read. If Lambda ended the run, it would report nothing."""
     settled.counted()
     _differ(settled)
     store, clock = settled.ledger.store, Clock(900_000, call_ms, monkeypatch)
@@ -369,7 +369,7 @@ def test_an_unknown_row_is_unproven_and_an_unknown_attribute_ignored(settled: Ca
 def test_a_row_scanned_twice_leaves_the_table_unproven(
     settled: Calls, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
-    """Like overlapping segments or a repeated page: no row is at fault, but the sums are wrong."""
+    """Segments may overlap or a page repeat. Then no row is at fault, but the sums are wrong."""
     page = Store.page
 
     def twice(store: Store, operation: str, **parameters: Any) -> Any:

@@ -82,7 +82,7 @@ def pages(ask: Ask, make: Callable[..., dict[str, Any]], member: str) -> list[li
 
 
 def forged(page: Answer, *position: Any) -> str:
-    """Return a cursor at `position` with the page cursor's digest, as anyone can."""
+    """Forge a cursor with the page cursor's digest and another position, as anyone can."""
     given = page.content["cursor"]
     digest = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))[0]
     return base64.urlsafe_b64encode(json.dumps([digest, *position]).encode()).decode().rstrip("=")
@@ -311,7 +311,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(ask: Ask, many: list[str]) -> 
 def test_a_statement_cursor_with_a_malformed_position_is_refused(
     ask: Ask, many: list[str], position: list[Any]
 ) -> None:
-    """Anyone can make its digest: the position's form is checked, and it names no partition."""
+    """Anyone can make its digest, so the position's form is checked, and it names no partition."""
     cursor = forged(ask(reading.entries("alice", limit="2")), *position)
 
     assert ask(reading.entries("alice", limit="2", cursor=cursor)).status == 400
@@ -400,7 +400,7 @@ def test_a_listing_cursor_with_a_malformed_position_is_refused(
     ],
 )
 def test_a_cursor_can_point_to_an_entry_of_any_step(step: str) -> None:
-    """A page may end on any entry: a refused cursor would end the walk there for good."""
+    """A page may end on any entry. If its cursor were refused, later entries could not be read."""
     position = f"2026-11-20T10:00:00.123Z#{KEY}:{step}"
     cursor = parse_entries_query("bob", {}).cursor(position)
 

@@ -50,7 +50,6 @@ def test_the_cluster_pauses_and_only_the_data_api_reaches_it(stage: str) -> None
 
 @each_stage_on_aws
 def test_cluster_and_secrets_share_a_key_and_survive_stack_deletion(stage: str) -> None:
-    """So does their network, which the cluster needs."""
     cluster = properties("BooksCluster", stage=stage)
 
     assert (cluster["StorageEncrypted"], cluster["KmsKeyId"]) == (True, KEY)
@@ -87,7 +86,7 @@ def test_a_personal_stages_books_are_deleted_and_finance_is_subscribed() -> None
 
 
 def needed() -> set[Permission]:
-    """Return the function's needs: its calls, and services' calls for it."""
+    """Return the permissions for the function's calls, and for services' calls on its behalf."""
     actions = {f"{call.service}:{call.operation}" for call in observed() if call.function == "ProjectEntries"}
     assert {one for one in actions if not one.startswith("rds-data:")} == {
         *("s3:ListObjectVersions", "s3:GetObject")
@@ -110,7 +109,6 @@ def needed() -> set[Permission]:
 
 @each_stage_on_aws
 def test_the_projecting_function_has_only_the_permissions_it_needs(stage: str) -> None:
-    """It calls the Data API as the projector and reads the journal: no row, seal or other secret."""
     assert granted_in(resources(stage), "ProjectEntriesRole") == needed()
     assert "ManagedPolicyArns" not in properties("ProjectEntriesRole", stage=stage)
 
@@ -140,7 +138,7 @@ def test_the_projecting_function_knows_its_cluster_secret_and_journal(stage: str
 
 
 def test_a_round_has_time_for_database_resume_and_last_statement() -> None:
-    """A resume takes 15 s by AWS, more after a day's pause; a Data API statement at most 45 s."""
+    """By AWS, a resume takes 15 s, or more after a day's pause. A Data API statement takes at most 45 s."""
     seconds = properties("ProjectEntries")["Timeout"]
 
     assert seconds - project_entries.RESERVED_MS // 1_000 >= 60
@@ -149,7 +147,6 @@ def test_a_round_has_time_for_database_resume_and_last_statement() -> None:
 
 @each_stage_on_aws
 def test_finance_has_its_own_encrypted_and_watched_topic(stage: str) -> None:
-    """Like the other topics, it admits this account's alarms."""
     topic, others = "PagerFinanceTopic", properties("PagerMorningTopicPolicy", stage=stage)
     watched = [
         one["MetricStat"]["Metric"]["Dimensions"][0]["Value"]

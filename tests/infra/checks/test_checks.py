@@ -1,4 +1,4 @@
-"""The construct with checks, and the template without any."""
+"""A saga construct with checks, and one without."""
 
 import json
 import re

@@ -45,14 +45,13 @@ def unanswered_seconds(config: Any) -> int:
 
 @each_stage
 def test_the_stage_has_exactly_the_listed_queues(stage: str) -> None:
-    """Constructs must not add queues that these tests would miss."""
     assert resources(stage, "SQS::Queue").keys() == {*QUEUES, "PagerUndelivered"}
 
 
 @each_stage
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_is_encrypted_and_has_the_longest_retention(stage: str, name: str) -> None:
-    """A dead letter keeps its message's age: with a shorter retention it would be dropped on arrival."""
+    """A dead letter keeps its message's age, so a shorter retention could drop it on arrival."""
     found = queue(stage, name)
 
     assert found["SqsManagedSseEnabled"] is True
@@ -63,7 +62,7 @@ def test_a_queue_is_encrypted_and_has_the_longest_retention(stage: str, name: st
 @each_stage
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_on_aws_demands_tls_and_admits_no_principal(stage: str, name: str) -> None:
-    """A sender's permission is in its own role. The embedded AWS speaks plain HTTP."""
+    """The embedded AWS speaks plain HTTP."""
     denied = set() if STAGES[stage].is_embedded else no_plain_http("sqs:*", f"${{{name}.Arn}}")
 
     assert attached(stage, "SQS::QueuePolicy", "Queues", f"${{{name}}}") == denied
@@ -71,7 +70,7 @@ def test_a_queue_on_aws_demands_tls_and_admits_no_principal(stage: str, name: st
 
 @each_stage_on_aws
 def test_on_aws_a_message_is_hidden_for_six_function_timeouts(stage: str) -> None:
-    """AWS's advice: Lambda retries a throttled batch within that time, and receives it only once."""
+    """AWS advises this: within that time, Lambda retries a throttled batch without receiving it again."""
     timeout = properties(stage, "Lambda::Function")["StartSettlements"]["Timeout"]
 
     assert queue(stage)["VisibilityTimeout"] >= 6 * timeout
@@ -87,7 +86,6 @@ def test_the_embedded_aws_hides_a_message_until_its_function_ends(timeout_factor
 
 @each_stage
 def test_a_failed_message_is_retried_after_the_documented_minutes(stage: str) -> None:
-    """Six times the embedded stage's long timeout would be 25 minutes."""
     assert queue(stage)["VisibilityTimeout"] == 5 * 60
     for page in ("calling/starting.md", "runbooks/alarms.md"):
         text = " ".join((PROJECT / "docs" / page).read_text().split())
@@ -96,7 +94,7 @@ def test_a_failed_message_is_retried_after_the_documented_minutes(stage: str) ->
 
 @each_stage
 def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
-    """That outlasts an outage of Step Functions. Only persons read dead letters."""
+    """The hours outlast an outage of Step Functions. Only persons read dead letters."""
     redrive = {"deadLetterTargetArn": "${StartDeadLetters.Arn}", "maxReceiveCount": RECEIVES_MAX}
 
     assert queue(stage)["RedrivePolicy"] == redrive
@@ -106,9 +104,9 @@ def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
 
 @each_stage
 def test_one_function_reads_the_queue_and_reports_failed_messages_singly(stage: str) -> None:
-    """A full queue leaves settlements their concurrency.
+    """The function's concurrency is limited, so a full queue leaves some for settlements.
 
-    A filter would silently delete unmatched messages.
+    It has no filter, because Lambda would silently delete unmatched messages.
     """
     assert of_function(stage, "StartSettlements", "Lambda::EventSourceMapping") == {
         "BatchSize": BATCH_MAX,
@@ -122,7 +120,7 @@ def test_one_function_reads_the_queue_and_reports_failed_messages_singly(stage: 
 
 @pytest.mark.parametrize("then", [_step_functions, _queues])
 def test_the_last_message_begun_by_a_run_ends_in_time(then: Any) -> None:
-    """Cut off, the function reports nothing, and the whole batch comes back."""
+    """A function that is cut off reports nothing, so the whole batch comes back."""
     reserved = start_settlements._RESERVED_MS / 1000
 
     assert unanswered_seconds(CLIENT_CONFIG) + unanswered_seconds(then._client.meta.config) <= reserved

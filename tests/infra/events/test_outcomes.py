@@ -18,8 +18,8 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 
 
 @each_stage
-def test_the_stream_calls_soon_and_retries_for_half_a_day(stage: str) -> None:
-    """Each row's records stay in order despite concurrent calls; the table keeps abandoned ones."""
+def test_publish_events_is_called_soon_and_retried_half_a_day(stage: str) -> None:
+    """Concurrent calls keep each row's records in order."""
     found = of_function(stage, "PublishEvents", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 

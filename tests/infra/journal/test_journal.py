@@ -33,7 +33,7 @@ def changed(event: str, pk: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_filters_pass_sealed_rows_and_changes_of_immutable_ones(kind: str) -> None:
-    """Changes of settlements and accounts are lawful, and far more frequent."""
+    """Settlements and accounts change lawfully and often, so the filters drop their changes."""
     passing = {event for event in ("INSERT", "MODIFY", "REMOVE") if passes(changed(event, f"{kind}x"))}
 
     wanted = {"INSERT", "REMOVE"} if kind in lines.KINDS else set()
@@ -43,7 +43,6 @@ def test_the_filters_pass_sealed_rows_and_changes_of_immutable_ones(kind: str) -
 @pytest.mark.parametrize("new", STATUSES)
 @pytest.mark.parametrize("old", STATUSES)
 def test_the_filters_pass_exactly_the_unlawful_changes_of_status(old: str | None, new: str | None) -> None:
-    """No legal transition passes; each change that would let a stopped payment be paid does."""
     before, after = (
         {"pk": {"S": "SETTLEMENT#x"}, "sk": {"S": "SETTLEMENT"}, **({"status": {"S": one}} if one else {})}
         for one in (old, new)
@@ -67,7 +66,7 @@ def test_the_filters_ignore_a_change_of_an_accounts_status() -> None:
 
 @each_stage
 def test_the_journal_stream_sends_large_batches_and_retries_twelve_hours(stage: str) -> None:
-    """It keeps records for a day, which leaves a person half of it."""
+    """The stream keeps records for a day, so a person has half a day to act."""
     found = of_function(stage, "SealJournal", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 

@@ -22,7 +22,7 @@ from tests.infra.stack import (
 from tests.world.templates import PROJECT
 
 READERS = {"KycCredentials": "VerifyKyc", "KycSigning": "KycDecided"}
-"""Each secret and its only reader; test_roles.py excludes others."""
+"""Each secret and its only reader. test_roles.py excludes other readers."""
 
 NEW = {"KycCredentials": ({}, "api_key"), "KycSigning": ({"previous": None}, "current")}
 """A new secret's known fields, and the name of the random one."""
@@ -69,9 +69,9 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
 
 @each_stage
 def test_the_webhook_can_only_be_called_by_its_public_address(stage: str) -> None:
-    """Calls are signed: AWS requires no authentication, and browsers need no CORS.
+    """The provider signs its calls, so AWS requires no authentication. Browsers need no CORS.
 
-    Unrestricted, either permission would let any account invoke the function.
+    Without its condition, either permission would let any account invoke the function.
     """
     webhook = {"FunctionName": "${KycDecided.Arn}", "Principal": "*"}
 

@@ -20,7 +20,7 @@ def of(kind: str) -> list[Any]:
 
 
 def test_an_http_api_with_one_route_replaces_the_function_url() -> None:
-    """Some organisations forbid function URLs, with their permission for all accounts."""
+    """Some organisations forbid function URLs, because their permission admits all accounts."""
     (route,), (integration,) = of("ApiGatewayV2::Route"), of("ApiGatewayV2::Integration")
     (permission,) = (one for one in of("Lambda::Permission") if "apigateway" in one["Principal"])
 

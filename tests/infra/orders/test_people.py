@@ -21,7 +21,7 @@ LENGTHS = {
     **{"AWS::Partition": 10, "AWS::Region": 14, "AWS::AccountId": 12},
     **dict.fromkeys(("OrdersApi", "SettlementsApi"), 10),
 }
-"""Longest values of references; all others are ARNs."""
+"""Longest values of references. All other references are ARNs."""
 
 READS = {
     *(f"dynamodb:{one}" for one in ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")),
@@ -89,7 +89,6 @@ def test_every_kind_of_person_may_read_by_the_api(stage: str, kind: str, path: s
 @KINDS
 @each_stage
 def test_no_persons_policy_can_bypass_the_orders_api(stage: str, kind: str) -> None:
-    """No table write, start, wake, function call or secret, such as the row keys."""
     actions = {one for statement in statements(stage, kind) for one in listed(statement["Action"])}
 
     puts = {"s3:PutObject"} if stage in RUNNING and kind == "operator" else set()
@@ -128,7 +127,7 @@ def test_a_persons_policy_uses_keys_only_through_the_encrypting_service(
 
 @each_stage
 def test_each_managed_policy_is_short_enough_for_aws(stage: str) -> None:
-    """AWS counts no blanks. An ARN is longer than its reference."""
+    """AWS ignores blanks, and counts an ARN in place of a reference."""
     for name, found in properties(stage, "IAM::ManagedPolicy").items():
         document = json.dumps(found["PolicyDocument"]["Statement"], separators=(",", ":"))
         deployed = re.sub(r"\$\{([\w:.]+)\}", lambda one: "x" * LENGTHS.get(one[1], 110), document)
@@ -137,6 +136,6 @@ def test_each_managed_policy_is_short_enough_for_aws(stage: str) -> None:
 
 @each_stage
 def test_the_stack_neither_attaches_nor_names_a_policy(stage: str) -> None:
-    """People are assigned outside the stack; all the account's regions would share a name."""
+    """People are assigned outside the stack. A fixed name would collide between the account's regions."""
     for found in properties(stage, "IAM::ManagedPolicy").values():
         assert found.keys() == {"Description", "PolicyDocument"}

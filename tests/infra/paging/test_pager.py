@@ -58,9 +58,9 @@ def test_every_event_of_the_machine_matches_the_rule(stage: str) -> None:
 
 @each_stage
 def test_an_event_undelivered_for_fifteen_minutes_goes_to_the_queue(stage: str) -> None:
-    """A late page helps no one; in the queue it sets off an alarm.
+    """A late page helps no one; in the queue, the event sets off an alarm.
 
-    The default of 185 attempts lets time alone decide.
+    With the default of 185 attempts, only the event's age ends the retries.
     """
     (found,) = properties(stage, "Events::Rule")[RULE]["Targets"]
     config = of_function(stage, "SendPage", "Lambda::EventInvokeConfig")
@@ -118,7 +118,7 @@ def test_a_topic_accepts_only_this_accounts_alarms(stage: str, topic: str) -> No
 
 @each_stage
 def test_the_topics_share_one_key_that_alarms_may_use(stage: str) -> None:
-    """Without the key the alert is lost. SNS needs only these actions. The table's key would decrypt rows."""
+    """An alarm that may not use the key loses its alert. The table's key would also decrypt rows."""
     key = properties(stage, "KMS::Key")["PagerKey"]
     use = allow("kms:Decrypt", "kms:GenerateDataKey*", on=["*"], by=CLOUDWATCH)
 

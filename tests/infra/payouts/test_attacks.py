@@ -63,7 +63,7 @@ def test_without_an_attack_the_payout_is_paid_and_proven() -> None:
 
 @pytest.mark.parametrize("function", sorted(functions(PAYS_OUT)))
 def test_each_roles_attack_is_denied_or_named_by_the_proof(function: str) -> None:
-    """ReadStatements can invent a line of a bank's file."""
+    """The exception is ReadStatements, which can invent a line of a bank's file."""
     others = {attack: end for attack, end in ends(function).items() if end not in SEEN}
 
     assert others == ({forges_a_return: End.COMPARED} if function == "ReadStatements" else {})

@@ -66,7 +66,6 @@ WRITES = {
     "FollowPayouts": [*moved(), lines.booked(LINE), lines.refused(LINE, "2026-11-29", "another amount")],
     "BankEvents": hinted(),
 }
-"""What each function writes, always in a transaction."""
 
 
 def attributes(write: Write) -> set[str]:
@@ -82,7 +81,7 @@ def test_each_write_of_a_payouts_function_is_granted(function: str) -> None:
 
 @pytest.mark.parametrize("function", OPTIONAL)
 def test_each_granted_row_kind_is_written_by_its_payouts_function(function: str) -> None:
-    """Transactions only: the circuit writes its own row outside them."""
+    """Only transactions are compared, because the circuit writes its own row outside them."""
     rows = OPTIONAL[function].rows
     keys = {
         (one.action, (one.parameters.get("Item") or one.parameters["Key"])["pk"]) for one in WRITES[function]
@@ -182,7 +181,7 @@ def calls(role: str) -> set[tuple[str, str]]:
     return {(one.action, one.resource) for one in found if one.action.startswith(("lambda:", "states:"))}
 
 
-def test_a_payouts_function_starts_and_calls_nothing_else() -> None:
+def test_payouts_functions_call_only_the_follower_and_start_no_machine() -> None:
     assert calls("ServePayoutsRole") == {("lambda:InvokeFunction", "${FollowPayouts.Arn}")}
     assert variables("ServePayouts")["FOLLOW_PAYOUTS"] == "${FollowPayouts.Arn}"
     for function in ("ReservePayout", "FollowPayouts", "BankEvents"):
@@ -194,7 +193,7 @@ def test_take_order_is_allowed_to_call_follow_payouts() -> None:
     assert ("lambda:InvokeFunction", "${FollowPayouts.Arn}") in calls("TakeOrderRole")
 
 
-def test_statements_list_lines_only_for_a_stage_that_pays_out() -> None:
+def test_read_statements_may_write_payout_lines_only_with_payouts() -> None:
     reading = changed("prod", statements_every_minutes=60)
 
     assert "PAYOUT_LINE#*" in str(granted_in(resources(), "ReadStatementsRole"))

@@ -56,8 +56,8 @@ def test_a_faulty_setting_of_the_bank_is_refused(changes: dict[str, Any], told: 
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_the_bounds_of_the_banks_numbers_are_accepted(name: str) -> None:
-    """A probe takes two seconds here; the recovery takes longer."""
+def test_the_banks_numeric_settings_are_accepted_at_their_bounds(name: str) -> None:
+    """`recovery_seconds` must exceed a probe, which takes two seconds here."""
     quick = {"connect_timeout_seconds": 1, "read_timeout_seconds": 1, "recovery_seconds": 3_600}
     for bound in NUMBERS[name]:
         value = max(bound, 3) if name == "recovery_seconds" else bound
@@ -73,7 +73,7 @@ def test_settings_and_functions_have_the_same_bounds() -> None:
 
 
 @pytest.mark.parametrize("told", ["de02 1203 0000 0000 2020 51", "acc-7/a", "\u00a012\u2003b"])
-def test_an_account_is_accepted_as_statements_write_it(told: str) -> None:
+def test_an_account_as_written_in_statements_is_accepted(told: str) -> None:
     read = fields.account(told)
 
     assert replace(PAYOUTS, accounts=(read,)).accounts == (read,)
@@ -130,7 +130,7 @@ def test_the_local_stage_uses_the_bank_url_of_its_context() -> None:
     assert {**found.payout} == {"EUR": "5000.00", "USD": "5000.00"}
 
 
-def test_payouts_and_a_bank_need_each_other(
+def test_a_bank_url_and_payouts_are_refused_without_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"stage": "dev", "kyc_url": "https://kyc.example"}

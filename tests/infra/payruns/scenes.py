@@ -29,7 +29,6 @@ _FILES = {proposal(one).digest: one for one in (PAYMENTS, _OF_ALICE)}
 
 
 def _rows(file: RunFile) -> tuple[Row, ...]:
-    """A running run's rows."""
     one = proposal(file, needed=1, sums=file.sums(_dependencies.config))
     run = replace(PROPOSED, run=one.run, lines=one.lines)
     approval, _ = writes.approve(run, one, BEA, NOW)

@@ -6,7 +6,7 @@ from tests.infra.stack import changed, each_stage, of_function, properties, temp
 
 @each_stage
 def test_the_proof_runs_each_day_and_no_run_is_repeated(stage: str) -> None:
-    """Each run reads the whole table: a concurrent second one would only double the cost."""
+    """Each run reads the whole table, so a concurrent second run would only double the cost."""
     schedule = properties(stage, "Scheduler::Schedule")["ReconciliationProof"]
 
     assert STAGES[stage].reconcile_every_hours == 24

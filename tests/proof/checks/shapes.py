@@ -1,4 +1,4 @@
-"""Shapes of payments with checks; `tests/proof/shapes.py` imports them late: this file imports from it."""
+"""Shapes of payments with checks; imported last by `tests/proof/shapes.py`, from which this file imports."""
 
 from datetime import timedelta
 

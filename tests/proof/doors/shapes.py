@@ -1,4 +1,4 @@
-"""Shapes of cancelled settlements; `tests/proof/shapes.py` imports them late: this file imports from it."""
+"""Shapes of cancelled settlements; imported last by `tests/proof/shapes.py`, from which this file imports."""
 
 from settlement.doors import cancellation
 from tests.proof.shapes import HELD, compensated, plays

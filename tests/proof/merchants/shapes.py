@@ -1,4 +1,4 @@
-"""Shapes of swept releases; `tests/proof/shapes.py` imports them late: this file imports from it."""
+"""Shapes of swept releases; imported last by `tests/proof/shapes.py`, from which this file imports."""
 
 from settlement.merchants import sweeper, sweeps
 from settlement.merchants.sweep import Span

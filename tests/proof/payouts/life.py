@@ -35,7 +35,7 @@ ADA, BEA = (
 
 @dataclass
 class ScriptedBank:
-    """A bank that answers with `said`, or not at all if that is unknown."""
+    """A bank that answers with `said`, or not at all if `said` is UNKNOWN."""
 
     said: Word = Word.UNKNOWN
     declared: Declared = field(
@@ -68,7 +68,7 @@ class Died(Exception):
 
 
 class Dying(Follower):
-    """A caller that dies between the two moves of a line."""
+    """A follower that dies between a line's two moves."""
 
     def _finish(self, state: State, line: BankLine) -> State:
         raise Died
@@ -76,7 +76,7 @@ class Dying(Follower):
 
 @dataclass
 class Life:
-    """One payout. Each method is an act of the world. `other` is the customer's other account."""
+    """One payout, and the acts that change it. `other` is the customer's other account."""
 
     town: Town
     payout: Payout
@@ -116,7 +116,7 @@ class Life:
         Reservations(self.town.store, LIMITS, self.is_proven, self.now).reserve(self.payout)
 
     def act(self, what: str) -> bool:
-        """Do `what`, such as "hear paid". False if nothing changes."""
+        """Do the act `what`, such as "hear paid"; return whether it changed anything."""
         before = dict(self.town.table.items)
         name, _, more = what.partition(" ")
         with suppress(SettlementError, AlreadyApplied, Died):
@@ -142,7 +142,7 @@ class Life:
         self.line(Side.IN)
 
     def half(self, side: str) -> None:
-        """Book a line; the caller dies between its two moves."""
+        """Book a line, but die between its two moves."""
         self.line(Side(side), Dying)
 
     def rebook(self, side: str) -> None:

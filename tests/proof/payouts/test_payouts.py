@@ -508,7 +508,7 @@ def test_a_payout_whose_next_look_is_far_ahead_is_reported() -> None:
     assert reconciled(life.town.table.items).ahead == [f"{ON}: the next look is at 2030-01-01T00:00:00.000Z"]
 
 
-def test_a_line_reference_to_no_payout_is_not_a_fault() -> None:
+def test_a_bank_line_that_names_an_unknown_payout_is_accepted() -> None:
     life = town_of(*CONFIRMED)
     gone("PAYOUT_LINE#", "LINE")(life)
     gone("BANK_LINE#", "MATCH")(life)

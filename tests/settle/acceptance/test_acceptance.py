@@ -74,7 +74,7 @@ def test_a_failed_check_gets_a_verdict_and_later_checks_run(
     assert report.passed == (verdict != "refuted")
 
 
-def test_an_endless_check_is_refuted_and_names_its_wait(proof: dict[str, Any]) -> None:
+def test_an_endless_check_is_refuted_and_its_wait_is_named(proof: dict[str, Any]) -> None:
     def waits(run: Run) -> str:
         run.waits_for = "an answer"
         ours, theirs = socket.socketpair()

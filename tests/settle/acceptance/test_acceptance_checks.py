@@ -65,7 +65,7 @@ STOPPED = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
 def aborted(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, int]) -> str:
-    """Check an alarm with these changes: (state, seconds after the stop)."""
+    """Check an alarm that had these changes: (state, seconds after the stop)."""
     monkeypatch.setattr(watching, "ALARM_SECONDS_MAX", 0)
     alarm = {"PagerSettlementStandardAborted": "an-alarm"}
     monkeypatch.setattr(watching, "physical", lambda stack, kind: alarm)
@@ -106,7 +106,7 @@ Patch = pytest.MonkeyPatch
         (lambda patch: watching.aborted(run_on(None)), NotApplicable, "no execution was stopped"),
     ],
 )
-def test_a_wrong_or_missing_wait_or_alarm_proves_nothing(
+def test_a_wrong_or_missing_wait_or_alarm_fails_the_check(
     monkeypatch: Patch, check: Callable[[Patch], str], failure: type[Exception], why: str
 ) -> None:
     with pytest.raises(failure, match=why):
@@ -137,7 +137,7 @@ class CloudWatch:
 
 @pytest.fixture
 def rings(monkeypatch: pytest.MonkeyPatch) -> Callable[[CloudWatch], str]:
-    """Run the check of alarms, whose queue already holds another alert."""
+    """Return the check of alarms. Its queue already holds another alert."""
 
     def check(alarms: CloudWatch) -> str:
         @contextmanager
@@ -180,7 +180,7 @@ def test_an_alarm_that_is_not_received_is_refuted_and_reset(
     assert alarms.states["morning"] == "OK"
 
 
-def test_a_topic_with_all_alarms_already_on_is_refuted(rings: Callable[[CloudWatch], str]) -> None:
+def test_the_check_fails_if_all_alarms_of_a_topic_ring(rings: Callable[[CloudWatch], str]) -> None:
     with pytest.raises(Refuted, match="each alarm of urgent is in ALARM"):
         rings(CloudWatch(before="ALARM"))
 
@@ -227,7 +227,7 @@ class Payments:
 
 
 def loaded(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a load of one payment a second, ten in all, without delay."""
+    """Run a load of ten payments a second for one second."""
     monkeypatch.setattr(accounts, "open_account", lambda *order, reason: None)
     monkeypatch.setattr(load, "client_of", lambda *place: payments)
     monkeypatch.setattr(load, "SECONDS", 1)

@@ -134,8 +134,6 @@ def proof(resources: dict[str, str], *answers: Any) -> str:
 
 
 def locked(answer: dict[str, Any] | str) -> str:
-    """Check an object's lock; S3 answers with this retention or error."""
-
     def told(**asked: str) -> Any:
         if isinstance(answer, str):
             raise client_error("GetObjectRetention", answer)

@@ -39,7 +39,7 @@ DYNAMODB = stalled("StoreUnavailable", json.dumps({"errorMessage": "DynamoDB: Th
 
 
 class StepFunctions:
-    """Executions that end as listed, in turn; the last end repeats."""
+    """Executions that end as listed. The last end repeats."""
 
     def __init__(self, *ends: Any) -> None:
         self.ends, self.lock = [*ends], Lock()
@@ -88,7 +88,7 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> Any:
     return judged
 
 
-def test_twins_that_settle_once_are_proven(twins: Any) -> None:
+def test_twin_starts_that_settle_the_payment_once_are_proven(twins: Any) -> None:
     assert twins(SETTLED).evidence.startswith("of 64 twins: 64 SETTLED; payer less 10.00")
 
 
@@ -115,7 +115,7 @@ THROTTLED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", [one for one in THROTTLED if one != "a step whose execution is lost"])
-def test_twins_that_aws_throttles_are_not_refuted(twins: Any, case: str) -> None:
+def test_twin_starts_that_aws_throttles_are_not_refuted(twins: Any, case: str) -> None:
     ends, found, quota = THROTTLED[case]
     result = twins(*ends, **found)
 
@@ -144,7 +144,7 @@ def test_an_unexplained_end_is_refuted_beside_a_throttled_one(twins: Any) -> Non
         ([stalled(LAMBDA)], {"status": "COMPENSATED", "has_left": DEPOSIT - AMOUNT}, "the payer has left"),
     ],
 )
-def test_twins_with_wrong_balances_or_unexplained_ends_are_refuted(
+def test_twin_starts_with_wrong_balances_or_unexplained_ends_are_refuted(
     twins: Any, ends: list[Any], found: dict[str, Any], told: str
 ) -> None:
     result = twins(*ends, **found)

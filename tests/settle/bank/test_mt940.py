@@ -150,7 +150,7 @@ def test_a_returned_payment_has_its_return_reason(details: str, returns: str) ->
         (f":61:261127C48,20NTRF{'E' * 30}//B-1\n", {"references": ("E" * 30,), "bank_reference": "B-1"}),
     ],
 )
-def test_a_short_or_odd_line_is_read(movement: str, expected: dict[str, Any]) -> None:
+def test_a_short_or_unusual_line_is_read(movement: str, expected: dict[str, Any]) -> None:
     (found,), _ = read(written(movement))
     assert {key: value for key, value in asdict(found).items() if key in expected} == expected
 
@@ -272,7 +272,7 @@ def test_a_mutated_file_is_read_or_refused(mutations: list[tuple[bool, int, int]
         ),
     ],
 )
-def test_a_banks_own_first_lines_are_skipped(tmp_path: Path, head: bytes) -> None:
+def test_lines_that_a_bank_adds_before_the_statement_are_skipped(tmp_path: Path, head: bytes) -> None:
     file = tmp_path / "day.sta"
     file.write_bytes(head + PLAIN)
 

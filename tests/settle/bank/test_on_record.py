@@ -58,7 +58,9 @@ def test_an_unmatched_line_or_order_is_reported_as_one_sided(recorded: Recorded,
     assert Kind.ONLY_BANK in kinds
 
 
-def test_a_statement_that_begins_before_since_is_included_whole(recorded: Recorded, command: Command) -> None:
+def test_a_statement_that_began_before_option_since_is_included_whole(
+    recorded: Recorded, command: Command
+) -> None:
     recorded([{**one, "booked": "2026-11-18", "valued": "2026-11-18"} for one in RIGHT], first="2026-11-18")
 
     code, found = told(command, "unmatched", "--since", f"{DAY}T00:00:00Z")

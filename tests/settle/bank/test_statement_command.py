@@ -54,7 +54,9 @@ def compared(command: Command, *words: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(out)
 
 
-def test_a_right_statement_agrees_to_the_cent(booked: Desk, command: Command, written: Written) -> None:
+def test_a_correct_statement_agrees_with_the_books_to_the_cent(
+    booked: Desk, command: Command, written: Written
+) -> None:
     code, found = compared(command, written(), "--matched")
 
     assert (code, found["agrees"], found["findings"], found["matched"]) == (Exit.FINE, True, [], 4)

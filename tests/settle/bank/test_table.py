@@ -94,7 +94,7 @@ def test_the_mapping_may_fix_the_account_and_currency() -> None:
 
 
 @pytest.mark.parametrize(("value", "side"), [("S", Side.OUT), ("H", Side.IN), ("Haben", Side.IN)])
-def test_a_column_may_say_debit_or_credit(value: str, side: Side) -> None:
+def test_a_column_can_mark_lines_as_debit_or_credit(value: str, side: Side) -> None:
     (line,), _ = read(one(Rest=value, Betrag="5,00"), side="Rest", credit=["H", "Haben"], debit=["S"])
     assert (line.side, line.amount) == (side, 500)
 

@@ -31,7 +31,9 @@ def test_a_folder_closed_to_the_server_is_reported_to_root(
         postgresql._account(folder)
 
 
-def test_another_user_runs_postgresql_as_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_other_than_root_runs_postgresql_under_their_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     assert postgresql._account(tmp_path) == {}

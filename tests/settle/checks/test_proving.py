@@ -68,7 +68,9 @@ def test_each_example_check_keeps_all_promises(name: str) -> None:
         ("tools.http('GET', 'https://example.com'); return Approve()", RAISES),
     ],
 )
-def test_a_planted_bug_is_found_with_its_seed(tmp_path: Path, body: str, promise: str) -> None:
+def test_check_prove_reports_the_seed_that_reveals_a_planted_bug(
+    tmp_path: Path, body: str, promise: str
+) -> None:
     file = file_of(tmp_path, body)
 
     found = {one.promise: one for one in proving.prove(file, 100).found}

@@ -126,7 +126,7 @@ def test_an_unreadable_bank_row_leaves_the_comparison_not_proven(desk: Desk, vis
     assert found["pk"] in texts(page)
 
 
-def test_each_page_states_the_time_its_ages_count_from(desk: Desk, visitor: Visitor) -> None:
+def test_each_page_shows_the_time_to_which_its_ages_refer(desk: Desk, visitor: Visitor) -> None:
     desk.stuck()
     desk.pay(FLYING, until="hold")
 
@@ -142,7 +142,7 @@ def test_each_page_states_the_time_its_ages_count_from(desk: Desk, visitor: Visi
 # Accounts
 
 
-def test_a_statement_has_pages_and_begins_with_the_latest(
+def test_a_long_statement_opens_at_its_latest_page(
     desk: Desk, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "STATEMENT_LINES", 2)

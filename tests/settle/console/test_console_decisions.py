@@ -70,7 +70,7 @@ def test_a_retry_needs_no_confirmation_and_may_open_another_case(desk: Desk, vis
     assert "Case 2" in texts(visitor.page(DECIDE))
 
 
-def test_a_form_sent_twice_is_one_order(desk: Desk, visitor: Visitor) -> None:
+def test_a_form_sent_twice_gives_one_order(desk: Desk, visitor: Visitor) -> None:
     first, second = (visitor.send(f"{DECIDE}/write-off", **FORM) for _ in range(2))
     rows = desk.ledger.rows()
     third = visitor.send(f"{DECIDE}/write-off", **(FORM | {"reason": "another"}))
@@ -219,7 +219,7 @@ def test_decisions_that_the_identity_may_not_give_are_not_offered(
     assert f"/settlements/{KEY}" in forced.text
 
 
-def test_a_viewer_is_offered_no_decision_and_told_why(desk: Desk, visitor: Visitor) -> None:
+def test_a_viewer_is_offered_no_decision_and_sees_the_reason(desk: Desk, visitor: Visitor) -> None:
     desk.door.answering = Answer(403, {"message": "Forbidden"})
 
     page = visitor.page(DECIDE)

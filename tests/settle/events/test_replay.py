@@ -62,7 +62,7 @@ def test_chosen_settlements_are_published_again_with_their_current_state(
 
 
 def test_replay_since_includes_every_unfinished_settlement(paid: Desk, bus: Bus, command: Command) -> None:
-    """Their rows lack the time of the last change, so all are included."""
+    """An unfinished settlement's row lacks the time of its last change, so each is included."""
     assert command("events", "replay", "--since", "1h")[0] == 0
 
     assert told(bus).keys() > {KEY, OTHER, STUCK}  # and the payment that has spent the money

@@ -107,7 +107,7 @@ def test_tail_shows_a_payment_that_has_already_ended(account: stack.Stack, settl
 def test_tail_notices_an_end_before_its_event_rule_took_effect(
     account: stack.Stack, settle: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new rule takes effect late: the payment's last event came before it."""
+    """A new rule takes effect late, so it misses the payment's last event."""
     states_of = account.store.states  # type: ignore[attr-defined]
     listen = tail._listen
 

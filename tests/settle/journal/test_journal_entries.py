@@ -76,7 +76,7 @@ def test_each_entry_is_exported_once_as_json_and_as_csv(
     assert sorted(values(line) for line in csv.DictReader(io.StringIO(as_csv))) == expected(town)
 
 
-def test_objects_from_before_since_are_not_read(journal: MemoryS3, settle: Command, town: Town) -> None:
+def test_objects_older_than_since_are_not_read(journal: MemoryS3, settle: Command, town: Town) -> None:
     old = seals.object_name(b"", town.now - timedelta(days=3))
     journal.put_object(Bucket="journal", Key=old, Body=b"no gzip")
     since = timestamp(town.now - timedelta(days=1))

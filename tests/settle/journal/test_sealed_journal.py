@@ -140,7 +140,7 @@ def command(found: Any, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Com
 
 @pytest.fixture
 def books(ledger: Ledger, found: Any) -> None:
-    """An empty table, except for rows that the proof accepts."""
+    """Delete the sealed entry, which the proof would not accept."""
     ledger.delete(address("sealed"))
 
 

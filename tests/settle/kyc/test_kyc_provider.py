@@ -119,7 +119,7 @@ def calls(running: Running) -> int:
 
 
 def test_up_starts_one_configured_provider_and_down_stops_it(running: Running, receiver: Receiver) -> None:
-    """Secrets are not on its command line or in a file: other users may list processes."""
+    """Secrets are neither in files nor on its command line, which other users can list."""
     reported: list[str] = []
 
     assert embedded_aws.up(silent) == running
@@ -171,7 +171,7 @@ def test_up_restarts_a_dead_provider_at_the_same_address(running: Running, recei
 
 
 def test_up_configures_a_provider_left_unconfigured_by_a_kill(running: Running) -> None:
-    """The first `up` was killed in between: without key and webhook the provider is useless."""
+    """The first `up` was killed before it set the provider's key and webhook."""
     kyc_provider.start(running)
     assert asked(running, "another-key") == 200
 

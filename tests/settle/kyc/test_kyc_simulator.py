@@ -27,7 +27,7 @@ from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Sim
 SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
 OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
 BOUND_SECONDS = 3
-"""Limit of a failing delivery; within the provider's own minute it repeats a hundred times."""
+"""Time limit of a failing delivery. The simulator's own minute would mean a hundred tries."""
 
 ORDER = {"idempotency_key": f"{KEY}:verify"}
 HEADERS = {"Idempotency-Key": f"{KEY}:verify", "Authorization": "Bearer any"}

@@ -63,7 +63,7 @@ def test_the_statement_counts_unswept_releases_over_all_pages(
 def test_the_sweep_command_repeats_its_order_until_nothing_remains(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three partitions have the deposit and the two releases; each call has time for one."""
+    """The deposit and the two releases are in three partitions; each call sweeps one."""
     monkeypatch.setattr(_sweeps, "TIME", timedelta(0))
 
     told = sweep(paid.stack, SHOP)
@@ -106,7 +106,7 @@ def test_sweeping_an_account_that_is_not_a_merchant_is_refused(
         sweep(desk.stack, account)
 
 
-def test_a_merchant_account_can_open_above_the_highest_balance(desk: Desk) -> None:
+def test_a_merchants_first_deposit_can_exceed_the_balance_limit(desk: Desk) -> None:
     opened = accounts.open_account(desk.stack, SHOP, "EUR", "1000000.01")
 
     assert opened["available"] == "1000000.01"
@@ -139,7 +139,7 @@ def book() -> Book:
 
 
 def test_a_swept_amount_above_the_releases_is_a_fault(book: Book) -> None:
-    """The balance agrees, because another second is short by the excess."""
+    """The balance agrees, because another swept amount is too small by the excess."""
     rows = book.sweep(OTHER), next(row for row in book.rows if row["pk"].startswith("SWEPT#"))
     for row, change in zip(rows, (5, -5), strict=True):
         (first,) = row["folded"]
@@ -185,7 +185,7 @@ def test_a_malformed_row_of_a_sweep_is_named(book: Book, broken: dict[str, Any],
 def test_the_second_look_reads_sweeps_made_during_the_scan(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scan meets the balance before a sweep and the rest after it."""
+    """The scan reads the balance before a sweep, and the rest after it."""
     every_row = pages.scan
 
     def meanwhile(store: Any, part: Any) -> Any:

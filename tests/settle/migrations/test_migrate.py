@@ -1,4 +1,4 @@
-"""`settle migrate`: finished rows between layouts, by a runner that may die anywhere."""
+"""`settle migrate` rewrites finished rows between layouts; its runner may die anywhere."""
 
 import json
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Clock:
 
 
 class Town:
-    """Four payments, all but the last reversed in part, and a runner's tools."""
+    """Four payments, all but the last reversed in part, and the means to migrate them."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.clock, self.alarm, self.deployment = desk, Clock(), list[str](), "the first"
@@ -107,7 +107,7 @@ def test_every_partly_reversed_row_is_migrated_once_and_back(town: Town) -> None
 
 
 def test_a_run_continues_where_a_killed_run_ended(town: Town) -> None:
-    """At one unit a second and ten rows a page, each run dies at its first write after a page."""
+    """The first run is killed after its first page in which it read a settlement."""
     with pytest.raises(KeyboardInterrupt):
         town.run(name="killed", told=killed_after(town, 1), units_per_second=0.2)
     assert town.look().phase is Phase.RUNNING
@@ -126,7 +126,7 @@ def test_a_run_continues_where_a_killed_run_ended(town: Town) -> None:
 
 
 def test_a_run_starts_over_after_a_deployment(town: Town) -> None:
-    """The functions meanwhile rewrote the first layout into a row already read."""
+    """Meanwhile the functions rewrote a migrated row in the first layout."""
 
     def killed(progress: Progress) -> None:
         if progress.changed:
@@ -209,7 +209,7 @@ def test_another_run_finishes_a_run_killed_at_any_write(town: Town, after: int) 
 
 
 class Dying:
-    """DynamoDB client that dies at a write: an even one before its effect, an odd one after it."""
+    """DynamoDB client that dies at write `after // 2`; an odd `after` lets that write take effect."""
 
     def __init__(self, client: Any, after: int) -> None:
         self._client, self._left, self._takes_effect = client, after // 2, after % 2
@@ -230,8 +230,8 @@ class Dying:
         return call
 
 
-def test_a_runner_that_lost_its_lease_changes_no_progress(town: Town) -> None:
-    """It stood still longer than its lease, and meets the other runner at its next write."""
+def test_a_runner_that_lost_its_lease_overwrites_no_progress(town: Town) -> None:
+    """The runner pauses for longer than its lease, and its next write finds another runner."""
 
     def stand_still(progress: Progress) -> None:
         if progress.read or progress.phase is not Phase.RUNNING:
@@ -246,7 +246,7 @@ def test_a_runner_that_lost_its_lease_changes_no_progress(town: Town) -> None:
     assert town.layouts() == NEW
 
 
-def test_a_person_can_pause_a_run_that_another_continues(town: Town) -> None:
+def test_a_run_that_a_person_paused_can_be_continued(town: Town) -> None:
     def pause(progress: Progress) -> None:
         runner.pause(town.means, PARTS, "month's end")
 
@@ -373,7 +373,7 @@ def reached(town: Town, monkeypatch: pytest.MonkeyPatch) -> Town:
     return town
 
 
-def test_the_commands_lead_from_the_plan_to_the_proof(reached: Town, command: Command) -> None:
+def test_a_migration_can_be_planned_run_and_verified_by_commands(reached: Town, command: Command) -> None:
     code, out, _ = command("migrate", "plan", NAME, "--json")
     assert (code, json.loads(out)["rows"]) == (Exit.FAILED, 3)
     code, _, err = command("migrate", "run", NAME)

@@ -99,7 +99,7 @@ def test_a_whole_and_a_partial_reversal_show_their_own_amounts(desk: Desk) -> No
 
 
 @pytest.mark.usefixtures("two_persons")
-def test_a_decision_by_two_names_both_and_lists_each_step(desk: Desk) -> None:
+def test_a_decision_by_two_persons_names_both_and_each_step(desk: Desk) -> None:
     desk.stuck()
     shown = proposal.propose(desk.stack, KEY, Decision.WRITE_OFF, REASON)
     desk.door.by = GRACE

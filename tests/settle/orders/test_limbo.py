@@ -39,7 +39,7 @@ def test_an_open_case_shows_its_account_and_amount_at_risk(desk: Desk) -> None:
 
 
 def test_only_cases_still_in_limbo_are_listed_oldest_first(desk: Desk) -> None:
-    """The index may lag: the row decides."""
+    """The index may lag, so the row decides."""
     names = ["order-zzz-0000001", "order-left-000001", "order-aaa-0000001"]
     for name in names:
         desk.stuck("nothing", name)
@@ -99,7 +99,6 @@ def test_a_case_whose_account_was_deleted_shows_no_balance(desk: Desk) -> None:
 def test_each_possible_decision_shows_its_effect_and_exact_command(
     desk: Desk, step: str, account: str, amount: str, fees: str
 ) -> None:
-    """The placeholder for the reason is refused: a person must fill it in."""
     desk.stuck(step)
 
     effects = {
@@ -123,7 +122,6 @@ def test_each_possible_decision_shows_its_effect_and_exact_command(
 
 @pytest.mark.parametrize(("step", "amount"), [("hold", "48.20"), ("nothing", "0.00")])
 def test_a_stuck_hold_allows_only_retry(desk: Desk, step: str, amount: str) -> None:
-    """Voiding a hold pays the payer: a person deciding at night must not read the opposite."""
     desk.stuck(step)
 
     found = decisions(desk)

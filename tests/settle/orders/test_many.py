@@ -161,7 +161,7 @@ def one_is_stuck_again(desk: Desk, command: Command) -> None:
 
 
 @pytest.mark.parametrize("change", [one_is_decided, one_is_stuck_again])
-def test_a_case_changed_since_the_dry_run_stops_everything(
+def test_a_case_changed_since_the_dry_run_prevents_all_orders(
     stuck: Desk, command: Command, change: Callable[[Desk, Command], None]
 ) -> None:
     found = shown(command, *WRITE_OFF)
@@ -201,7 +201,7 @@ def test_the_digest_of_another_dry_run_is_refused(
     assert stuck.ledger.rows() == before
 
 
-def test_a_case_stuck_again_is_reported_and_the_others_continue(stuck: Desk, command: Command) -> None:
+def test_a_case_stuck_again_is_reported_while_the_others_continue(stuck: Desk, command: Command) -> None:
     stuck.pay("order-rich-00001", payer="carol", amount="93.00", fee="0.00")
 
     code, results, _ = ordered(command, shown(command, *RETRY)["command"])

@@ -77,7 +77,7 @@ def test_the_printed_command_approves_only_what_was_shown(
 
 
 def test_a_proposal_with_an_equal_digest_prefix_is_not_approved(desk: Desk, command: Command) -> None:
-    """Two reasons with similar digests are found within minutes: a cut digest would fit both."""
+    """Reasons whose digests begin alike are found within minutes, so a prefix proves nothing."""
     desk.stuck()
     printed = proposal.propose(desk.stack, KEY, WRITE_OFF, "1.00")["command"]
     words = shlex.split(printed)[1:]

@@ -106,7 +106,7 @@ def test_an_impossible_decision_is_a_conflict_and_names_the_retry(desk: Desk, st
         assert "; use retry" in told
 
 
-def test_a_repeat_decides_the_next_case_only_if_named(desk: Desk) -> None:
+def test_a_repeated_command_decides_a_new_case_only_if_named(desk: Desk) -> None:
     """A person who repeats a command after a lost answer has not seen the new case."""
     desk.stuck()
     resolve(desk, RETRY, case=1)
@@ -177,7 +177,9 @@ def test_a_repeated_break_glass_command_pages_only_once(
 
 
 @pytest.mark.parametrize("case", [None, 1])
-def test_an_abandoned_command_may_be_repeated_after_its_execution_died(desk: Desk, case: int | None) -> None:
+def test_an_interrupted_command_may_be_repeated_after_its_execution_died(
+    desk: Desk, case: int | None
+) -> None:
     desk.stuck()
     desk.machines.runs = False
     status = f"`settle status {KEY} --stack under-test`"

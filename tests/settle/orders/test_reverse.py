@@ -104,7 +104,7 @@ def test_an_empty_reason_is_refused_before_any_call(desk: Desk) -> None:
 
 
 def test_a_settlement_changed_since_the_read_is_a_conflict(desk: Desk) -> None:
-    """The stalled settlement settles before its reversal: a person must check it."""
+    """The payment settles before the order arrives, so a person must check it."""
     desk.pay(until="release")
     send = desk.door.send
 
@@ -130,7 +130,6 @@ def test_the_command_gives_up_on_a_machine_that_never_ends(desk: Desk) -> None:
 
 
 def test_recovery_restarts_a_dead_reversal_for_its_first_reason(desk: Desk) -> None:
-    """The second person's reason is not recorded."""
     desk.half_reversed().abort()
 
     outcome = unheard(desk)

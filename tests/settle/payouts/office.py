@@ -51,7 +51,7 @@ class Bank:
 
 @dataclass
 class Services:
-    """The settlements API. `losing` answers are lost after their effect; `answering` replaces answers."""
+    """The settlements API. It loses `losing` answers after their effect; `answering` replaces answers."""
 
     losing: int = 0
     answering: list[Answer] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Services:
 
 @dataclass
 class Follow:
-    """Lambda, which runs FollowPayouts unless `down`; events only add their keys to `asked`."""
+    """Lambda, which runs FollowPayouts unless `down`. Asynchronous calls only add their keys to `asked`."""
 
     down: bool = False
     asked: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ _contract = yaml.safe_load(CONTRACT.read_text("utf-8"))
 asked = schemathesis.openapi.from_dict({name: part for name, part in _contract.items() if name != "webhooks"})
 told = asked["/payouts"]["POST"], asked["/payouts/{reference}"]["GET"]
 TELLS_NOTHING = {400, 401, 405, 409}
-"""Statuses without a description in the contract; they prove nothing."""
+"""Statuses that the contract does not describe, so they prove nothing."""
 NOT_DESCRIBED = {
     Behaviour.FORGET_KEY: 500,
     Behaviour.ERROR_HOUR: 500,
@@ -62,7 +62,7 @@ def statuses() -> Iterator[dict[str, Counter[int]]]:
 def test_the_simulator_keeps_the_contract(
     case: schemathesis.Case[Any], bank: SimulatedBank, statuses: dict[str, Counter[int]]
 ) -> None:
-    """Half the cases are made payable, or ask for an existing payout: the schema ensures neither."""
+    """Half the cases are made payable, or ask for an existing payout, because the schema ensures neither."""
     bank.tell({"tokens": ["secret"]})
     counted, body, parameters = statuses[case.operation.method.upper()], case.body, case.path_parameters
     if counted.total() % 2 == 0:

@@ -78,7 +78,7 @@ def test_a_holders_name_selects_the_outcome_of_its_payout(
     assert bank.seen()["paid"] == ({REFERENCE: paid} if paid else {})
 
 
-def test_each_behaviour_has_its_case() -> None:
+def test_the_cases_cover_each_behaviour_of_the_bank() -> None:
     assert [behaviour for behaviour, *_ in CASES] == list(Behaviour)
 
 
@@ -203,7 +203,6 @@ def test_a_request_lost_each_time_never_arrives(bank: SimulatedBank) -> None:
 def test_a_late_request_pays_twice_without_an_idempotency_window(
     bank: SimulatedBank, window: int, paid: int
 ) -> None:
-    """The answer `never seen` is not final: the first request still arrives later."""
     client, sending = bank.client(), state("arrive-late")
     bank.tell({"window_seconds": window})
     client.submit(sending, client.request(sending))
@@ -215,7 +214,7 @@ def test_a_late_request_pays_twice_without_an_idempotency_window(
     assert bank.seen()["paid"] == {REFERENCE: paid}
 
 
-def test_a_late_request_alone_arrives_after_an_hour(bank: SimulatedBank) -> None:
+def test_a_late_request_without_a_repeat_arrives_after_an_hour(bank: SimulatedBank) -> None:
     client, sending = bank.client(), state("arrive-late")
     client.submit(sending, client.request(sending))
     bank.advance(HOUR - 1)
@@ -226,7 +225,7 @@ def test_a_late_request_alone_arrives_after_an_hour(bank: SimulatedBank) -> None
     assert client.find(sending) == PAID
 
 
-def test_a_payment_comes_back_after_three_days(bank: SimulatedBank) -> None:
+def test_a_returned_payment_comes_back_after_three_days(bank: SimulatedBank) -> None:
     bank.submit(order("return"))
     bank.advance(PAYS_AFTER + 3 * DAY - 1)
     assert (bank.find().json()["status"], bank.seen()["closing"]) == ("paid", {"EUR": "-48.20"})

@@ -65,7 +65,6 @@ def test_only_a_booked_payment_is_on_a_statement(bank: SimulatedBank) -> None:
 
 
 def test_statements_follow_each_other_without_gap_or_repetition(bank: SimulatedBank) -> None:
-    """Two statements on a day, days without a statement, a day without a line."""
     bank.tell({"opening": {"EUR": "100.00"}})
     files = []
     for days in (0, 0, 1, 0, 2, 1):
@@ -181,7 +180,7 @@ def test_an_opening_balance_is_fixed_by_the_first_use(bank: SimulatedBank, ask: 
 
 
 def test_a_statement_is_valid_against_the_camt_053_schema(bank: SimulatedBank) -> None:
-    """The available schema, version 12, contains everything in version 08."""
+    """The schema at hand, version 12, contains everything in our version 08."""
     bank.submit(order("return"))
     bank.advance(PAYS_AFTER + 3 * DAY)
     bank.add_line(STRAY | {"text": "fees"})

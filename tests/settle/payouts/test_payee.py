@@ -32,7 +32,7 @@ def test_a_typed_iban_is_sent_without_its_blanks(office: Office, command: Comman
 
 
 def test_no_output_has_the_iban_to_paste(office: Office, command: Command) -> None:
-    """The second person types it from the payee's papers."""
+    """The second person must type the IBAN from the payee's papers."""
     outs = [command(*ADD, "--iban", TYPED)[1], command("payee", "show", "flat-9")[1]]
 
     assert [out for out in outs if IBAN in out or IBAN in out.replace(" ", "")] == []

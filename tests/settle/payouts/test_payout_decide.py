@@ -280,7 +280,7 @@ def test_a_bank_that_contradicts_the_verdict_opens_another_case(stuck: Office, c
     assert stuck.row()["status"] == Status.LIMBO
 
 
-def test_an_approved_not_paid_waits_while_the_bank_is_silent(stuck: Office, command: Command) -> None:
+def test_an_approved_not_paid_verdict_waits_for_a_silent_bank(stuck: Office, command: Command) -> None:
     stuck.bank.found = Unknown("500")
     waiting, against = proposed(stuck, command), ("--contradicts",)
     stuck.desk.door.by = ADA

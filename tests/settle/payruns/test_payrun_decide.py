@@ -74,7 +74,7 @@ def test_a_status_shows_what_was_proposed_and_approved(runs: Runs, told: Told, c
 def test_runs_sharing_an_equal_line_wait_until_one_is_cancelled(
     runs: Runs, told: Told, command: Command, verb: str
 ) -> None:
-    """Both were proposed at once: neither command saw the other run."""
+    """Both were proposed at once, so neither command saw the other run."""
     if verb == "run":
         runs.order("approve", told)
     other = runs.smuggle(Line(number=9, payee="bob", amount="48.2", currency="EUR", reference="November"))
@@ -269,7 +269,7 @@ def test_a_proposal_that_differs_from_its_file_is_hidden(runs: Runs, command: Co
 # Names
 
 
-def test_a_name_of_several_runs_asks_for_an_id(runs: Runs, told: Told, command: Command) -> None:
+def test_an_ambiguous_run_name_asks_for_the_run_id(runs: Runs, told: Told, command: Command) -> None:
     other = runs.propose(OTHER)
 
     code, _, err = command("payrun", "status", NAME)
@@ -284,7 +284,7 @@ def test_a_name_of_several_runs_asks_for_an_id(runs: Runs, told: Told, command: 
 def test_a_run_that_begins_during_a_listing_is_listed(
     runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves the second partition after the first was read."""
+    """The run moves to a partition that has already been read."""
     runs.order("approve", told)
     real = index.listed
 
@@ -318,7 +318,9 @@ def test_a_list_without_runs_says_so(runs: Runs, command: Command) -> None:
 # Waiting
 
 
-def test_a_wait_ends_with_the_run(runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_run_ends_with_the_run(
+    runs: Runs, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs.go()
     monkeypatch.setattr(time, "sleep", lambda _: runs.pay())
 

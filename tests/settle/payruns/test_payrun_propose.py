@@ -73,7 +73,6 @@ def test_the_same_file_again_is_the_same_run(runs: Runs, command: Command) -> No
 
 
 def test_a_file_is_checked_again_until_its_run_has_begun(runs: Runs, command: Command) -> None:
-    """So its approver may check it, too."""
     run = runs.propose()["run"]
     right = propose(command, runs.written(), "--check")
     frozen(runs)
@@ -269,7 +268,7 @@ def test_a_file_over_the_size_limit_is_a_fault(
 def test_checking_more_lines_does_not_render_the_file_more_often(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rendered for each line, a file of 100,000 lines took a day."""
+    """Rendering the file for each of 100,000 lines took a day."""
     rendered = Mock(side_effect=file.rendered)
     monkeypatch.setattr(file, "rendered", rendered)
     calls = []
@@ -328,7 +327,7 @@ def test_lines_of_a_cancelled_run_may_be_proposed_again(runs: Runs, command: Com
     assert "1 lines are new, 0 are gone" in out
 
 
-def test_another_file_of_the_same_name_is_compared(runs: Runs, command: Command) -> None:
+def test_a_file_is_compared_to_the_last_equally_named_run(runs: Runs, command: Command) -> None:
     runs.order("cancel", runs.propose())
 
     out = propose(command, runs.written(LINES[0], LINES[1], OTHER), "--check")[1]

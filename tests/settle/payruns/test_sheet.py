@@ -303,7 +303,7 @@ def test_damaged_or_unmarked_utf_16_is_refused(content: bytes) -> None:
         (b"\xef\xbb\xbf \r\n\r\n\t", "is empty"),
     ],
 )
-def test_another_kind_of_file_is_refused(content: bytes, match: str, tmp_path: Path) -> None:
+def test_a_file_of_unsupported_type_is_refused(content: bytes, match: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
     with failing(Exit.USAGE, match):
         sheet.read(str(tmp_path / "file"), Kind.PAYMENTS, CONFIG)

@@ -121,7 +121,7 @@ def test_a_row_that_changed_during_the_scan_is_not_faulty(
 
 
 def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> None:
-    """The row's times locate its entries; an unexplained entry would be missed."""
+    """The row's times may be wrong, so they cannot locate its entries."""
     change(settlement(HELD), hold_at="2026-11-20T11:00:00.000Z")(book)
     looked_at = []
 
@@ -138,7 +138,7 @@ def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> Non
 
 
 def test_an_account_can_have_the_name_of_a_settlement(book: Book) -> None:
-    """Both may be missing; the account's arrival says nothing about the settlement."""
+    """Both rows are missing. The account's later arrival says nothing about the settlement."""
     book.open(HELD, 100)
     drop(row(f"ACCOUNT#{HELD}"))(book)
     drop(settlement(HELD))(book)
@@ -271,7 +271,7 @@ def test_each_single_change_of_an_amount_is_found(book: Book, data: st.DataObjec
 
 @given(histories(), st.data())
 def test_a_lost_ledger_row_or_attribute_is_found(book: Book, data: st.DataObject) -> None:
-    """Only a zero balance, or the evidence of a case, can vanish unseen."""
+    """Only the loss of a zero balance, or of a case's evidence, stays unseen."""
     rows = [row for row in book.rows if not (row.get("available") == 0 or row["sk"].endswith(("limbo:1",)))]
     assume(rows)
     row = data.draw(st.sampled_from(rows))

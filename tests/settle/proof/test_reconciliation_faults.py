@@ -173,7 +173,7 @@ def row(name: str) -> Find:
 
 
 def written_off_for_nothing(book: Book) -> None:
-    """Add a decision without a slot, with an entry that moves nothing."""
+    """Forge a write-off that moves no money and sets no slot."""
     key, resolution = key_of("stuck"), DECIDED | {"decision": "write-off", "covered": "release"}
     at = book.record(key, "resolve:1", decision="write-off")
     book.post(key, "resolve:1", "losses:EUR", "debit", 0, at)

@@ -101,7 +101,7 @@ def test_faults_and_unknown_rows_are_found_in_any_segment(desk: Desk, stack: Sta
 def test_a_second_look_knows_when_the_scan_began(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scan may miss an order given after it began, however long it took."""
+    """The scan may have missed an order given after that time."""
     desk.pay()
     desk.alter(escrow=desk.row()["escrow"] + 1)
     told, read = list[datetime](), list[datetime]()
@@ -163,7 +163,6 @@ def test_a_failed_reading_process_ends_the_command_in_one_line(
 def test_a_dying_process_ends_the_command_without_a_hang(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """It dies before its first message, or when asked for its facts."""
     desk.pay()
     method = "await_next" if phase == "reading" else "facts"
     real = getattr(segments.Reader, method)
@@ -199,7 +198,7 @@ def test_no_process_outlives_the_command(desk: Desk, stack: Stack, monkeypatch: 
 def test_a_cut_off_segment_leaves_the_whole_table_unproven(
     desk: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Judged by half of its entries, each settlement would be a fault."""
+    """Half of a settlement's entries would look like a fault."""
     desk.pay()
     real = segments.Reader.await_next
 
@@ -272,7 +271,7 @@ WHY = "no time is left"
 
 @pytest.fixture
 def wrong(desk: Desk) -> Desk:
-    """A settled payment with a wrong escrow, and a payer with a wrong balance: accounts are judged last."""
+    """A settled payment with a wrong escrow, and a payer with a wrong balance, which is judged last."""
     desk.pay()
     desk.alter(escrow=5)
     desk.alter(keys.account("alice"), available=1)
@@ -339,7 +338,7 @@ def test_a_held_payment_listed_ahead_is_named(
     assert (as_json["conserved"], as_json["listed_ahead"]) == (True, [NAMED])
 
 
-def test_a_review_on_the_row_hides_no_payment_listed_ahead(hidden: Desk, command: Command) -> None:
+def test_a_review_does_not_hide_a_payment_listed_ahead(hidden: Desk, command: Command) -> None:
     hidden.alter(review="ver_1", in_flight_since=FAR)
 
     assert json.loads(command("reconcile", "--json")[1])["listed_ahead"] == [NAMED]

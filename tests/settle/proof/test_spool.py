@@ -15,7 +15,7 @@ from tests.settle.plants import always
 from tests.world.picture import after
 
 SETTLEMENTS = 2_200
-"""Twice the number that fills each batch."""
+"""Twice as many as fill each batch."""
 
 
 def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:
@@ -109,7 +109,7 @@ def test_the_spools_file_is_unnamed_and_gone_afterwards() -> None:
 
 
 def table(settlements: int) -> Iterator[Row]:
-    """Yield a busy table, never held as a whole."""
+    """Yield a busy table's rows one at a time."""
     for number in range(settlements):
         book = Book()
         book.open(f"payer-{number}", 10_000)
@@ -120,7 +120,7 @@ def table(settlements: int) -> Iterator[Row]:
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_table() -> None:
-    """Measures Python's memory; a cache limit bounds SQLite's."""
+    """Only Python's memory is measured, because a cache limit bounds SQLite's."""
 
     def peak(settlements: int) -> int:
         tracemalloc.start()

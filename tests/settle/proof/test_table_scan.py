@@ -153,7 +153,7 @@ def test_a_permanently_wrong_or_deleted_row_is_a_fault(
 
 
 def test_an_unexplained_entry_is_reread_by_its_own_key(ledger: Ledger, stack: Stack) -> None:
-    """Its settlement's row names only known entries: reading those would miss it."""
+    """The settlement's row names only known entries, so reading those would miss this one."""
     hold = journal(ledger.rows(), "order-2026-000101")["hold"]
     again = keys.entry("alice", "2026-11-20T13:00:00.000Z", "order-2026-000101", "hold")
     ledger.put(hold | again | {"posted_at": "2026-11-20T13:00:00.000Z", "amount": 0})
@@ -206,13 +206,13 @@ PRIVATE = (
     *("approved_by", "approved_in", "break_glass", "proposer", "proposed_by", "persons"),
     *("error", "cause", "token", "failure", "reversed_for", "reference", "metadata"),
 )
-"""Read, but never kept or shown: personal data, free text, secrets."""
+"""Attributes that are read, but never kept or shown: personal data, free text, secrets."""
 
 
 def test_the_proof_keeps_and_prints_no_name_reason_or_token(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, stack: Stack
 ) -> None:
-    """The proof reads them only for hash and evidence. All rows here are faulty."""
+    """All rows here are faulty, because faults are printed."""
     row, kept = stack.store.read(PAYMENT), list[object]()
     assert row
     private = {name: f"private {name}" for name in PRIVATE}

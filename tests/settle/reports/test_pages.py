@@ -46,7 +46,7 @@ def test_a_query_reads_all_rows_of_its_partitions_in_order(
 
 
 def test_reading_pages_does_not_change_the_clients_other_answers(desk: Desk) -> None:
-    """The tests share their client; a command has one for each scan."""
+    """In tests, unlike in a command, scans share the client."""
     list(pages.scan(desk.stack.store))
     rows = pages.query(desk.stack.store, "ENTRIES#alice")
     next(rows)

@@ -33,7 +33,7 @@ def shown(found: list[Walk], machine: str) -> list[str]:
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_the_shown_path_is_the_one_the_machines_took(desk: Desk, way: Way) -> None:
-    """Each committed step is on it with its time, and only an unfinished settlement has a position.
+    """Each committed step is on the path with its time. Only an unfinished settlement has a position.
 
     A claimed key shows its first state: no execution exists yet. A write-off commits no reversal: losses
     cover it, and the path shows the decision.
@@ -132,13 +132,12 @@ WITHOUT_TRACE = {
     *("AwaitResolution PrepareAlert", "ResolveLimbo PrepareAlert", "IsDecided PrepareAlert"),
     *("AwaitResolution PauseBetweenAlerts", "PauseBetweenAlerts PrepareAlert", "IsDecided ResolveLimbo"),
 }
-"""Ways without a row: a replay, a fence that sends an execution back to the row, a repeated alert, a
-decision announced by another execution. Failures leave none either.
+"""Transitions that no row shows: a replay, a fence that sends an execution back to the row, a repeated
+alert, a decision announced by another execution.
 """
 
 
 def test_every_transition_is_on_a_tested_path_or_listed_untraced() -> None:
-    """The mock file lists the same ways, with their errors."""
     taken = {
         f"{one.state} {following.state}"
         for make in MADE

@@ -63,7 +63,7 @@ def texts(text: str) -> str:
 
 
 def misnamed(text: str) -> list[str]:
-    """Return the cells whose label, which a narrow window shows, is not their column's head."""
+    """Return the cells whose label, shown in a narrow window, is not their column's head."""
     found = []
     for region in parsed(text).iter():
         if "rows" in (region.get("class") or "").split():
@@ -132,7 +132,6 @@ def test_a_report_runs_no_script_and_loads_nothing(desk: Desk) -> None:
 
 
 def test_a_report_is_accessible_to_screen_readers(desk: Desk) -> None:
-    """Ordered headings, table captions, header scopes and named drawings."""
     decided("release", RETRY, WRITE_OFF)(desk)
 
     root = parsed(page(desk))
@@ -456,9 +455,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
     assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_a_half_failed_write_leaves_only_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "a.html"
     there.write_text("the old one")
 
@@ -543,7 +540,7 @@ def test_a_row_lacking_optional_attributes_is_still_reported(desk: Desk) -> None
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-20T12:00:00", ""])
 def test_an_invalid_time_is_shown_unchanged(desk: Desk, at: str) -> None:
-    """A report is needed exactly for a row changed by hand."""
+    """A row changed by hand needs a report most."""
     settled(desk)
     desk.alter(claimed_at=at)
 

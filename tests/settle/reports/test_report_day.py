@@ -56,7 +56,7 @@ def test_a_day_is_counted_by_status_hour_and_error(desk: Desk) -> None:
     assert [one["count"] for one in told["reversed_for"]] == [1]
 
 
-def test_the_day_report_takes_money_from_rows_and_internal_accounts(desk: Desk) -> None:
+def test_the_day_report_computes_amounts_from_rows_and_internal_accounts(desk: Desk) -> None:
     desk.pay("order-settled-0001", payee="shop")
     desk.pay()
     desk.reverse("the goods came back")

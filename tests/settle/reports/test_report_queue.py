@@ -89,7 +89,7 @@ def test_each_line_of_the_queue_has_age_and_next_command(desk: Desk) -> None:
     assert f"{told['recovery_behind_seconds']} s behind" in texts(text)
 
 
-def test_before_its_deadline_a_settlement_is_left_to_recovery(desk: Desk) -> None:
+def test_before_the_deadline_the_queue_suggests_only_the_status_command(desk: Desk) -> None:
     desk.pay(FLYING, until="hold")
 
     told = queue.describe(desk.stack, NOW + timedelta(seconds=10))
@@ -100,7 +100,7 @@ def test_before_its_deadline_a_settlement_is_left_to_recovery(desk: Desk) -> Non
     assert told["recovery_behind_seconds"] == 0
 
 
-def test_the_bars_count_cases_by_age_and_in_words(desk: Desk) -> None:
+def test_the_bars_count_cases_by_age_and_have_a_text(desk: Desk) -> None:
     desk.stuck()
 
     told = queue.describe(desk.stack, AT)

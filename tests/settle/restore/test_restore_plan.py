@@ -34,7 +34,7 @@ ENABLED = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENAB
 
 
 class Described:
-    """DynamoDB with AWS's description of the restored table, unknown to a local server."""
+    """DynamoDB that describes the restored table as AWS does; a local server cannot."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table
@@ -58,7 +58,7 @@ class Described:
 
 
 class Day:
-    """A stage whose table was copied at an instant, and which then went on."""
+    """A stage whose table was copied at an instant, and whose work continued."""
 
     def __init__(self, desk: Desk, restored: Ledger, command: Command, aws: Described) -> None:
         self.desk, self.restored, self.aws, self._command = desk, restored, aws, command
@@ -67,7 +67,7 @@ class Day:
         desk.stack.outputs["JournalBucket"] = "journal"
 
     def seal(self, at: datetime) -> None:
-        """Copy the new rows to the sealed journal, like its function."""
+        """Copy the new rows to the sealed journal, like SealJournal."""
         new = [row for row in self.desk.ledger.rows() if lines.is_sealed(row) and self._is_new(row)]
         SealedJournal(self.s3, "journal").add([inserted(row, int(at.timestamp())) for row in new], at)
 
@@ -97,7 +97,7 @@ class Day:
 
 @pytest.fixture
 def day(desk: Desk, command: Command, server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
-    """One payment settled, one held, one in review, one in LIMBO; then the instant."""
+    """At the instant, one payment is settled, one held, one in review, one in LIMBO."""
     monkeypatch.setattr(instants, "now", lambda: LATER + timedelta(hours=1))
     with tables.on_server(server_url) as restored:
         day = Day(desk, restored, command, Described(desk.ledger.client, restored.table_name))
@@ -147,7 +147,7 @@ def test_a_stage_continues_on_a_restored_table_that_is_ready(
 
 
 def test_payments_made_after_the_restore_point_are_listed_with_amounts(day: Day) -> None:
-    """The journal has only a verdict's digest: a row rebuilt without its texts fails its signature."""
+    """The journal has only a digest of a verdict's texts, so a rebuilt row fails its signature."""
     day.desk.pay(NEW)
     day.seal(LATER)
     before = day.restored.rows()
@@ -167,7 +167,7 @@ def test_payments_made_after_the_restore_point_are_listed_with_amounts(day: Day)
 
 
 def test_later_steps_of_a_restored_payment_in_flight_are_listed(day: Day) -> None:
-    """Recovery would resume the restored step, and might end it differently."""
+    """Recovery would resume at the restored step, and might end differently."""
     day.desk.pay(HELD)
     day.seal(LATER)
 

@@ -73,7 +73,7 @@ def test_books_are_proven_only_with_the_stages_retention_known(old: Desk) -> Non
     assert any("has no entry hold" in fault for fault in unlimited["faults"])
 
 
-def test_the_journal_agrees_and_counts_what_has_expired(old: Desk) -> None:
+def test_the_journal_comparison_agrees_and_counts_expired_entries(old: Desk) -> None:
     found = sealed.compare(old.stack, "stack", None)
 
     assert [fault for fault in found["faults"] if "sealing has stopped" not in fault] == []
@@ -125,7 +125,7 @@ def test_an_entry_in_both_table_and_journal_is_listed_once(old: Desk, journal: S
 def test_a_deleted_unexpired_entry_is_not_filled_from_the_archive(
     old: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is tampering, which a statement must not hide."""
+    """A statement must not hide such tampering."""
     monkeypatch.setattr(Clock, "now", staticmethod(lambda zone: NOW + timedelta(days=1)))
 
     assert len(statement.show(old.stack, "alice", "stack")["entries"]) == 1

@@ -166,7 +166,7 @@ Fault = Callable[[History, Order, Line], None]
 
 
 def faulty(seed: int) -> tuple[str, History]:
-    """Draw a right history, and plant one fault in the middle of it."""
+    """Draw a correct history, and plant one fault in its middle."""
     history = right(seed)
     name = history.random.choice(sorted(FAULTS))
     day = history.days[DAYS + history.random.randrange(2)]

@@ -142,7 +142,7 @@ class Recording:
         """Digests of proposals, by key."""
 
         self.files: dict[str, list[Movement]] = {}
-        """Lines by the digest of a file."""
+        """Each file's lines, by its digest."""
 
         self.lines: list[Movement] = []
         self.store = Store(Faulty(self, self.table, writes=_WRITES), "simulated", pause=self._pause)
@@ -180,7 +180,7 @@ class Recording:
     # Those who act.
 
     def _books(self) -> None:
-        """Give an order; the bank books most orders, and lines without an order."""
+        """Add up to two lines of the bank and, mostly, their order."""
         random = self.random
         kind = random.choice((OrderKind.DEPOSIT, OrderKind.WITHDRAW))
         reference, amount = random.choice(REFERENCES), random.choice(AMOUNTS)
@@ -234,7 +234,7 @@ class Recording:
             demand(by != "olga", "who proposes lines does not book them", key)
 
     def _tells(self, day: int) -> None:
-        """Put a day's statement, perhaps twice, or after a cut-off one."""
+        """Put a day's statement, perhaps twice, perhaps after a truncated copy."""
         told = self.day(day)
         own = [one for one in self.lines if one.day == told]
         before = sum(_signed(one) for one in self.lines if one.day < told)

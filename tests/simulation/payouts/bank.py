@@ -35,7 +35,7 @@ class Script:
     nothing. `events`: when it announces a change. `wrong`: a fault of its statement; "booked by an order": a
     person has booked the debit. `return_line_after`: the delay of a return's line.
 
-    The world's fields, from its start. `opens_after`: the account takes money again.
+    The world's fields, with times from its start. `opens_after`: the account takes money again.
     `freezes_after`: a person freezes the destination. `alters_after`: an adversary writes another IBAN on the
     payout's row, with the right digest. `restored_after`: the table is as it was after the reservation.
     Persons "from the row" do not phone the bank; "patient" ones contradict it only if it stays silent.
@@ -95,7 +95,7 @@ class Payment:
 
 @dataclass(frozen=True)
 class BookedLine:
-    """A movement of the bank's account: +1 left it, -1 came back.
+    """A movement of the bank's account. `sign`: 1 out, -1 back.
 
     `is_right`: it fits the payout. `is_taken`: an order has it. `is_recall`: it reverses a return.
     """

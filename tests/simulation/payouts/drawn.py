@@ -11,7 +11,7 @@ from tests.simulation.payouts.lives import SCRIPTS, Deviation, Kind, Life
 
 DEVIATIONS_MAX = 6
 CALLS_APART = 7
-"""Mean distance of two deviations: most of a payout's moves are among its first 30 calls."""
+"""Mean number of calls between deviations: most of a payout's moves are in its first 30 calls."""
 
 FIELDS_MIXED_MAX = 3
 ALL_KINDS: tuple[Kind, ...] = tuple(
@@ -28,11 +28,11 @@ _MIXED = {
 }
 _TIMES = ("window", "pays_after", "refuses_after", "returns_after", "closed_for", "dark_for", "freezes_after")
 _BESIDE_FAULTS = ("closed_for", "events", "freezes_after", "window")
-"""The only fields mixed into a faulty bank: its rules depend on its own times."""
+"""The only fields mixed into a faulty bank, because its rules depend on its other times."""
 
 _ASKED_FOR = 9 * DAY
 _CLOSED_OF = 100
-"""One life in this many has an account that never opens: persons retry for weeks, in 9,000 calls."""
+"""One life in this many has an account that never opens, so persons retry for weeks, in 9,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _value(chance: random.Random, name: str) -> Any:
 
 
 def _deviations(chance: random.Random) -> tuple[Deviation, ...]:
-    """Draw deviations. Only one caller is frozen: two would exceed a bank's margin."""
+    """Draw deviations. Only one caller is frozen, as two would exceed a bank's margin."""
     at, found = 0, list[Deviation]()
     kinds = list(ALL_KINDS)
     for _ in range(chance.randint(0, DEVIATIONS_MAX)):

@@ -55,9 +55,9 @@ CALLS_MAX = 12_000
 """Maximum calls, a third above the longest life."""
 
 TAKEN_LATER = timedelta(days=10)
-"""Pause before persons retry to give money back to an account that refuses it."""
+"""Pause after persons' decision, while the account takes no money back."""
 NOT_TAKEN = 5 * DAY
-"""Pause after an account has refused the money."""
+"""Pause after a closed or frozen account refused a call."""
 
 PAYOUT = Payout(
     key="payout-of-a-life-0001", account="alice", amount=4_820, currency="EUR", destination="landlord"
@@ -118,7 +118,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
 """Deviations by kind of call. At the table, `refused` would equal `killed before`."""
 
 OF_PAIRS = frozenset({*KINDS["bank"], *KINDS["table"]} - {"clock ahead", "destination frozen"})
-"""Kinds that are tried in pairs: the others would add half the time."""
+"""Kinds that are tried in pairs. Pairs of all kinds would take half as long again."""
 
 
 class Deviation(NamedTuple):
@@ -153,7 +153,7 @@ class Life:
     trace: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     places: list[tuple[str, str, str]] = field(default_factory=list)
-    """Of each call: its kind, its effect and the payout's status."""
+    """Each call's kind and effect, and the payout's status."""
 
     def __post_init__(self) -> None:
         self.table = MemoryDynamoDb(committed=self._committed)
@@ -390,7 +390,7 @@ class Life:
     def _unbooked(self) -> datetime | None:
         """Return the next morning with an unbooked line.
 
-        Each line is booked twice: the list of lines lags.
+        Each line is booked twice, since the list of lines lags.
         """
         moments = [
             at
@@ -423,7 +423,7 @@ class Life:
                 return
 
     def _is_early(self, line: BookedLine) -> bool:
-        """Return whether a restored row does not know its send yet: its lines are refused."""
+        """Try a line on a restored row. Return whether the row still refuses it, not knowing its send."""
         state = self.state()
         if not (self._restored and state and not state.is_sent):
             return False
@@ -468,7 +468,7 @@ class Life:
             self.broken.append(f"a booked line stays listed: {line.name}")
 
     def _has_failed(self, refusal: str) -> bool:
-        """Return whether the bank failed a payment that it had made; persons then book both lines."""
+        """Return whether the bank refused a payment after making it, so persons book two lines."""
         return self.script.word_of_return is Word.REFUSED and refusal.endswith("which was refused")
 
     # Persons
@@ -855,10 +855,10 @@ ALONE = Script(
     persons="from the row",
     statement=False,
 )
-"""A script without deviations: with a lost answer, two persons would decide wrongly."""
+"""A script run without deviations, since after a lost answer two persons would decide wrongly."""
 
 REPEATED_MAX = 5
-"""Disturbed calls among those with equal place, besides the last one."""
+"""Maximum disturbed calls per place, besides its last call."""
 
 FIRST_MAX, APART_MAX = 6, 6
 """In a pair, the first deviation is within FIRST_MAX calls, the second within APART_MAX more."""
@@ -889,7 +889,7 @@ def pairs(script: Script) -> Iterator[Life]:
 
 
 def _with_one_more(life: Life, calls: int) -> Iterator[Life]:
-    """The life with one more deviation, at one of the next calls that change something."""
+    """Yield lives with one more deviation, at one of the next calls that change something."""
     done = max((one.at for one in life.deviations), default=0)
     next_ones = [(at, call) for at, call in enumerate(life.kinds, 1) if at > done and call != "read"]
     for at, call in next_ones[:calls]:

@@ -56,7 +56,10 @@ def _listed() -> Writes:
 
 @dataclass(frozen=True)
 class Call:
-    """A table with `rows`; after the writes `earlier`, `refused` must change nothing."""
+    """A call that must change nothing.
+
+    `rows`: the table before. `earlier`: writes before the call. `refused`: the call's writes.
+    """
 
     refused: Callable[[], Writes]
     rows: tuple[Row, ...] = (ACCOUNT, DAY, *destination_rows())

@@ -22,7 +22,10 @@ from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 @dataclass(frozen=True)
 class Bug:
-    """`edits` change the text of modules, `constants` their values. `scripts` have the lives that find it."""
+    """A bug to plant.
+
+    `edits`: changed texts of modules. `constants`: changed values. `scripts`: those whose lives find it.
+    """
 
     name: str
     scripts: tuple[str, ...]

@@ -41,7 +41,7 @@ def _script(chance: random.Random) -> Script:
 
 
 def _deviations(chance: random.Random, script: Script) -> tuple[Deviation, ...]:
-    """Draw deviations. Only one caller is frozen: the model ends after three hours."""
+    """Draw deviations. Only one caller is frozen, as the model ends after three hours."""
     kinds = [one for one in ALL_KINDS if one != "money" or script.kind is Kind.PAYOUTS]
     found = list[Deviation]()
     for at in sorted(chance.sample(range(1, CALLS + 1), chance.randint(0, DEVIATIONS_MAX))):

@@ -140,7 +140,7 @@ class Life:
     broken: list[str] = field(default_factory=list)
     statuses: set[str] = field(default_factory=set)
     places: list[tuple[str, str]] = field(default_factory=list)
-    """Of each call: its kind and effect."""
+    """Each call's kind and effect."""
 
     def __post_init__(self) -> None:
         self.table = MemoryDynamoDb(committed=self._committed)
@@ -180,7 +180,7 @@ class Life:
         return f"payrun-{self.run}-{2 * place:06}"
 
     def place_of(self, key: str) -> int:
-        """The place in the file, from 1; 0 for a key of no line."""
+        """Return a line's place in the file, from 1; 0 for a key without a line."""
         number = int(key[-6:]) if key[:-6] == f"payrun-{self.run}-" else 0
         return number // 2 if number % 2 == 0 and number <= 2 * COUNT else 0
 
@@ -579,7 +579,7 @@ def _what(asked: dict[str, Any]) -> str:
 
 
 ALIKE_MAX = 2
-"""Disturbed calls among equal ones, besides the last one."""
+"""Maximum disturbed calls per place, besides its last call."""
 
 
 def singles(script: Script, every: int = 1, first: int = 0, kinds: Collection[str] = ()) -> Iterator[Life]:

@@ -19,7 +19,7 @@ def test_a_call_commits_once_its_needed_condition_is_removed(atom: Atom, call: C
         assert call.changes()
 
 
-def test_every_condition_of_a_run_is_listed_needed_or_idle() -> None:
+def test_every_condition_of_a_pay_run_is_needed_or_idle() -> None:
     with weakened.demanded(MODULES) as demanded:
         for script in SCRIPTS:
             Life(script).live()

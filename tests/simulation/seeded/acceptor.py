@@ -30,7 +30,7 @@ def posts(seed: int) -> bool:
 
 
 class Acceptor:
-    """Posting starters and their answers, with separate chance."""
+    """Posting starters and their answers, with their own random stream."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"posts {seed}", world.hub.place)

@@ -94,7 +94,7 @@ def _has_its_entry(order: Item, entry: Item | None) -> None:
 
 
 def _is_as_asked(order: Item, asking: Asking) -> None:
-    """Check that an order is recorded as asked. A world's openings have no function."""
+    """Check that an order is recorded as asked. A world's opening orders are exempt."""
     if not asking.function:
         return
     demand(asking.function == "TakeOrder", "an order is given at the door alone", asking.function)

@@ -25,7 +25,7 @@ def pays_in_an_asset(seed: int) -> bool:
 
 
 def administers(seed: int) -> bool:
-    """Return whether people order: in one world of four, a third of them with a merchant.
+    """Return whether this world has orders on accounts: one in four, a third of these with a merchant.
 
     Other worlds are unchanged. Orders are in euros and dollars.
     """
@@ -54,7 +54,7 @@ class Bank:
             self._empty_and_close(chance.one_of(accounts), prefix)
 
     def welcome(self, key: str, random: Random) -> None:
-        """Pay an account around its opening and closing, or without them."""
+        """Perhaps open and close an account, and pay it around these times."""
         people, currency = self._world.people, self._world.currency
         begins = random.choice((0, 1_000, 3_000, 60_000))
         about = {"account": NEWCOMER, "by": "olga", "reason": "as agreed"}

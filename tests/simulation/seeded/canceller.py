@@ -30,7 +30,7 @@ def cancels(seed: int) -> bool:
 
 
 class Canceller:
-    """Cancelling starters and their answers, with separate chance."""
+    """Cancelling starters and their answers, with their own random stream."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"cancels {seed}", world.hub.place)

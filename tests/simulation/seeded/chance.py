@@ -71,7 +71,7 @@ OUTAGES = (
 
 
 class Streams(Random):
-    """Random numbers, a stream for each place: one more call of a process changes no other's chance."""
+    """Random numbers, in a stream per place: one more call at a place changes no other place's numbers."""
 
     def __init__(self, seed: int | str, place: Callable[[], str] = str) -> None:
         self._streams, self.place = dict[str, Random](), place

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 EVERY, PLACE = 13, 11
-"""One world in this many has checks; planted bugs were found in other worlds."""
+"""Seeds with the remainder PLACE modulo EVERY have checks, since planted bugs were found in others."""
 
 NAMES = ("limits", "delivered", "sanctions")
 WAIT_SECONDS = 600

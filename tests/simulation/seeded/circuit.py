@@ -68,7 +68,7 @@ class Client:
 
 
 class AtOnce:
-    """The table without faults and latency, not counted as early calls."""
+    """The table without faults and latency. A late call's early calls do not include these."""
 
     def __init__(self, world: "World") -> None:
         self.get_item = partial(MemoryDynamoDb.get_item, world.table)
@@ -76,8 +76,6 @@ class AtOnce:
 
 
 class Events(Services):
-    """The bus's client for the circuit's changes."""
-
     service = "events"
 
     def put_events(self, *, Entries: list[dict[str, Any]], **_: Any) -> dict[str, int]:  # noqa: N803
@@ -162,7 +160,7 @@ class Circuits:
             self._probing = probing
 
     def is_in_trouble(self, payer: str, since: int) -> bool:
-        """Return whether the question stays unanswered, perhaps after a delay."""
+        """Return whether the provider gives this payer no answer, perhaps after a delay."""
         if not self._is_dead and payer != self._poisoned:
             return False
         hub = self._world.hub

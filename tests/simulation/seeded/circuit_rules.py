@@ -79,7 +79,7 @@ class CircuitRules:
 
         self._taken = self._answers = self._taken_in_all = 0
         self._has_failed, self._head_start = False, 0
-        """The initial count, without payments in `_failing`: of an earlier life, or on probation."""
+        """`_head_start`: failures counted besides `_failing`, from an earlier life or for a probation."""
 
         self._changed_at = self._closed_at = self._unclosed_at = -KNOWN_MS_MAX
         self._probes: set[str] = set()
@@ -173,7 +173,7 @@ class CircuitRules:
     def admitted(self, known: Knowledge, probe: str | None) -> None:
         """Check an admitted call.
 
-        Another clock may trust its knowledge longer; an unreadable row admits calls.
+        If clocks differ, an environment can trust its knowledge longer. An unreadable row admits calls.
         """
         act = self._acts[self._world.hub.process]
         known.was_unreadable = bool(known.reads)
@@ -192,7 +192,7 @@ class CircuitRules:
         demand(waited >= self._limits.recovery_seconds, "an order makes an open circuit due for its probe")
 
     def refused(self, known: Knowledge) -> None:
-        """Check a call that the circuit refused. With other clocks a recovery lasts longer."""
+        """Check a call that the circuit refused. If clocks differ, a recovery can last longer."""
         act = self._acts[self._world.hub.process]
         demand(not known.reads, "a circuit that cannot be read is no outage", act.payment)
         if not self._clocks_agree or known.unanswered:
@@ -208,7 +208,7 @@ class CircuitRules:
     def failed(self, known: Knowledge, probe: str | None) -> None:
         """Check that a recorded failure is counted.
 
-        If clocks agree, failing payments have a bound: those that open the circuit, plus answers taken,
+        If clocks agree, failing payments are at most those that open the circuit, plus answers taken,
         plus one per other environment.
         """
         act = self._acts[self._world.hub.process]

@@ -28,7 +28,7 @@ KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbo
 UNHEARD_OF = ("Runtime.TruncatedResponse", "Runtime.InvokeTimeout", "Host.Reclaimed", "Extension.Crash")
 """Errors of a dead function: KILLED in most worlds, UNHEARD_OF in every third.
 
-Equally many, so the choice changes no other event.
+Both are equally many, so the choice changes no other event.
 """
 
 FUNCTION_MS = 8_000
@@ -36,7 +36,7 @@ LONG_MS = {
     **dict.fromkeys(("RecoverStalled", "StartSettlements", "SweepMerchants"), 50_000),
     "ReconcileBooks": 900_000,
 }
-"""Time limits of calls, where not FUNCTION_MS."""
+"""Time limits of the calls whose limit is not FUNCTION_MS."""
 
 
 @dataclass(eq=False)

@@ -47,7 +47,7 @@ class CorePeople(People):
         pass
 
     def _tell(self, key: str, reference: str, decision: str, event: str) -> None:
-        """Without a webhook the review ends at its time."""
+        """Do nothing: without a webhook, a review ends at its deadline."""
 
 
 class CorePayees(Payees):

@@ -26,7 +26,7 @@ def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[
 
 
 def try_pairs(current: Current, name: str, single: Faults, one_of: int = 1) -> tuple[Result, dict[str, str]]:
-    """Run pairs that begin with one fault, or a drawn one in `one_of`."""
+    """Run the pairs that begin with `single`, or only a drawn one in `one_of` of them."""
     each = list(pairs(current, name, single))
     drawn = Random(f"{name} {single}").sample(each, ceil(len(each) / one_of))
     return try_all(current, name, drawn)

@@ -80,7 +80,7 @@ def undone(row: Item | None) -> set[str]:
 
 
 def is_cancelled(row: Item | None) -> bool:
-    """Return whether the starter's cancellation refused or reversed it."""
+    """Return whether the starter's cancellation refused or reversed the settlement."""
     reason = (row or {}).get("reversed_for") or (row or {}).get("failure")
     return reason is not None and text(reason["M"], "error") == "Cancelled"
 

@@ -1,6 +1,6 @@
 """A world's sealed journal: stream batches, seals, S3 with faults, and rules.
 
-It is played after the history, with separate clock and chance.
+It is played after the history, with its own clock and random stream.
 """
 
 import gzip
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 CALL_SECONDS_MAX = 60
-"""After this timeout the stream retries; late effects are possible."""
+"""A call's timeout. The stream then retries, and the first call may still take effect."""
 
 PERIOD = timedelta(minutes=30)
-"""A seal's period: half of AWS's, for more events at its edges."""
+"""A seal's period: half of the period on AWS, for more events at its edges."""
 
 FROZEN_SECONDS_MAX = 1_500
 
@@ -55,7 +55,7 @@ _COPIED = {
     "ACCOUNT": ("currency", "opened_at"),
     "ORDER": ("order", "account", "currency", "amount", "posted_at", "request_hash"),
 }
-"""A row's attributes in an object, restated from the rules."""
+"""By kind of row: its attributes in an object, restated from the rules."""
 
 
 class Killed(BaseException): ...
@@ -167,7 +167,7 @@ class Journal:
         return happens
 
     def _shards(self) -> list[deque[tuple[int, dict[str, Any]]]]:
-        """Return the records by shard; a row's stay in one, in order."""
+        """Return the records by shard; those of a row stay in one, in order."""
         number = self.random.choice((1, 2, 3))
         shards: list[deque[tuple[int, dict[str, Any]]]] = [deque() for _ in range(number)]
         places: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A reader of the journal over HTTP, paging from a cursor while objects arrive, with separate chance."""
+"""A reader of the journal over HTTP, paging from a cursor while objects arrive."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ class JournalReader:
             self._read(faults=0.2)
 
     def finish(self) -> None:
-        """Read to the end, then all again."""
+        """Read to the end, then all again; check both results."""
         while self._read(faults=0):
             pass
         in_time = {name for name in self._came if self._is_in_time(name)}

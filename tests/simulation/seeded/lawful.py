@@ -12,7 +12,7 @@ from tests.world.expressions import Item
 from tests.world.memory_dynamodb import Key
 
 EVERY = 16
-"""The proof runs after one commit in this many: it is as slow as a commit."""
+"""The proof runs after one commit in this many, as a proof takes as long as a commit."""
 
 
 def prove(table: Mapping[Key, Item], retention: Retention) -> None:

@@ -16,7 +16,7 @@ class Merchants:
         """Received but not spendable, in minor units."""
 
         self._sums: dict[Second, frozenset[int]] = {}
-        """Possible sums of some of a second's releases: a sweep's pages are not isolated."""
+        """Each sum that a sweep can read of a second's releases, as its pages are not isolated."""
 
         self._received: Sums[Second] = Sums()
         self._folded: dict[Second, int] = {}

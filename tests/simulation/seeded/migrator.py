@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 LONG_MS = 3_600_000
-"""Time for a run after a dead run's lease."""
+"""Time limit of the last run, which may first wait for a dead run's lease."""
 
 
 def migrates(seed: int) -> bool:
@@ -35,7 +35,7 @@ def migrates(seed: int) -> bool:
 
 
 class Migrator:
-    """A migration's runners and deployments, with separate chance."""
+    """A migration's runners and deployments, with their own random stream."""
 
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"migration {seed}", world.hub.place)

@@ -40,7 +40,6 @@ from tests.world.values import normal
 
 HOUR_MS = 3_600_000
 CALL_MS_MAX = 120_000
-"""Maximum duration of a call with retries."""
 
 Refused = frozenset[tuple[str, str]]
 """All failed conditions (place, name) of one refused write or transaction."""
@@ -94,9 +93,9 @@ class Recorded(World):
 
 @dataclass(frozen=True)
 class Late:
-    """A call at two moments, its `early` first DynamoDB calls at `seen` and the rest at `acts`.
+    """A call that can read at one moment, and act at a later one.
 
-    At `acts` its clock leads by `ahead` milliseconds.
+    Its first `early` DynamoDB calls are at `seen`, the rest at `acts`, where its clock leads by `ahead` ms.
     """
 
     call: str
@@ -107,7 +106,7 @@ class Late:
 
 
 class LateTable(MemoryDynamoDb):
-    """The table at a moment; first calls see an earlier one."""
+    """The table at a moment. A late call's first calls see an earlier moment."""
 
     def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
         super().__init__(world._committed, items=world.acts.items)
@@ -167,7 +166,7 @@ class LateTable(MemoryDynamoDb):
 
 
 def _elsewhere(changes: Changes) -> None:
-    """Kill a call that commits at the earlier moment: that is another life."""
+    """Kill a call that commits at the earlier moment, since it belongs to another life."""
     raise Killed
 
 
@@ -241,7 +240,7 @@ class Life:
 
 
 def record(current: Current, scenario: str, faults: Faults, *, is_told: bool = False) -> Life:
-    """Return a scenario's moments, from the last before the claim."""
+    """Run a scenario; return its moments, beginning with the last one before the claim."""
     world = live(current, scenario, faults, Recorded, is_told=is_told)
     settlement = next(
         found for call in world.cloud.calls if (found := settlement_in(call.payload)).get("key") == KEY
@@ -292,7 +291,7 @@ def _told(row: Item | None) -> str:
 
 
 def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[Late]:
-    """Yield each call at each moment and pair; `calls_of` returns a call's table."""
+    """Yield each call at each moment and pair of moments; `calls_of` makes a call, and returns its table."""
     rows = [life.row(at) for at in range(len(life.moments))]
     read = {"SETTLEMENT#" + life.settlement["key"], "PROPOSAL#" + life.settlement["key"]}
     versions = [[id(row) for (pk, _), row in moment.items.items() if pk in read] for moment in life.moments]

@@ -59,7 +59,7 @@ class Story:
 
 @dataclass
 class Found:
-    """A life's calls, refused calls by conditions, and resulting lives."""
+    """An exploration's results: its calls, refused calls by conditions, and new lives."""
 
     calls: int = 0
     refused: dict[Refused, list[Story]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Need:
-    """A call that breaks a rule without a condition and the conditions in `beside`."""
+    """A call that breaks a rule if a condition and those in `beside` are removed."""
 
     story: Story
     beside: tuple[Atom, ...]
@@ -138,7 +138,7 @@ def idle() -> dict[Atom, str]:
 
 
 def _is_there(name: str) -> bool:
-    """Return whether an atom's module exists: its room can be deleted."""
+    """Return whether an atom's module exists, as its room can be deleted."""
     return name.partition(".")[0] not in weakened.GONE
 
 

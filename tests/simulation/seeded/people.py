@@ -120,7 +120,7 @@ class People:
             self.order_reversal(request["key"])
 
     def spend_at_once(self, key: str) -> None:
-        """Pay an account that spends all, so that the ordered reversal cannot reclaim."""
+        """Pay an account that spends all, so the ordered reversal cannot reclaim the money."""
         chance = self._world.chance
         request = {"key": key, "payer": "alice", "payee": "dave", "amount": "5.00"}
         request["currency"], request["fee"] = self._world.currency, chance.one_of(("0.00", "0.48"))

@@ -46,7 +46,7 @@ def approvals(seed: int) -> dict[str, int]:
 
 
 class Together:
-    """The rules: all approvals present, from distinct persons, neither expired nor stale."""
+    """The rules of proposals: all approvals present, from distinct persons, neither expired nor stale."""
 
     def __init__(self) -> None:
         self.pages: set[tuple[str, str]] = set()

@@ -51,7 +51,7 @@ def recorded() -> dict[str, int]:
 
 @contextmanager
 def planted(bug: dict[str, Any]) -> Iterator[Path]:
-    """Link to the code, but for the files with the bug. Raises ValueError if its text is missing."""
+    """Yield a copy of the code with the bug; other files are links. Raises ValueError if `old` is missing."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in _LINKED:
@@ -69,7 +69,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def _make_own(copy: Path, file: Path) -> None:
-    """Make real folders down to the file, with a link to each other thing in them."""
+    """Make the folders above the file real, with links to their contents except the file."""
     for folder in reversed(file.parents):
         if (copy / folder).is_symlink():
             (copy / folder).unlink()
@@ -87,7 +87,10 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
 
 
 def _first_broken(copy: Path, seeds: Iterable[int], *, core: bool) -> int | None:
-    """Import our modules from the copy. Those of others stay: their import takes half of the time."""
+    """Return the first seed in which the copy breaks a rule, or None.
+
+    Imported libraries stay, since their import takes half of the time.
+    """
     sys.dont_write_bytecode = True  # it would replace what the real files were compiled to
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
         del sys.modules[name]
@@ -108,7 +111,7 @@ def _search(seeds: int, known: Mapping[str, int], bug: dict[str, Any]) -> int | 
 
 
 def main() -> int:
-    """Exit with 0 if all bugs were found; print the seeds needed."""
+    """Search for each bug; print the seeds needed. Exit with 0 if all were found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
     parser.add_argument("--jobs", type=int, default=2)

@@ -82,7 +82,7 @@ class Proof:
 
 
 def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int, last: int) -> None:
-    """Check the settlements reported as listed ahead, by a clock between two times (ms)."""
+    """Check which settlements were reported as listed ahead, at a time from `first` to `last` (ms)."""
     named = {one.partition(": ")[0] for one in told}
     for key, row in resting.items():
         ahead = REVIEW_AHEAD_MS_MAX if "review" in row else AHEAD_MS_MAX
@@ -93,5 +93,5 @@ def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int
 
 
 def of_the_world(named: list[str]) -> list[str]:
-    """Return findings not about intentionally unreadable rows."""
+    """Return the findings, except those about intentionally unreadable rows."""
     return [one for one in named if not one.partition(": ")[0].endswith(POISON)]

@@ -22,7 +22,6 @@ from tests.world.functions import HANDLERS, Context
 from tests.world.memory_dynamodb import Changes, MemoryDynamoDb, error
 
 READS_MAX = 12
-"""Maximum reads per world."""
 
 UNKNOWN = "order-that-is-not-there"
 

@@ -60,7 +60,7 @@ Record = dict[str, Any]
 
 
 class Relay:
-    """Records by row, as a stream orders only a row's; and the services."""
+    """The stream's records, ordered only per row, and the services that get their events."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"relay {seed}")

@@ -1,4 +1,4 @@
-"""Entries expire days after a world's end, and later calls come, with separate chance."""
+"""Entries expire days after a world's end, and later calls come, with their own random stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

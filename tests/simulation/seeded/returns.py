@@ -75,7 +75,7 @@ class Returns:
             world.hub.sleep(self._random.randint(100, 60_000))
 
     def _agree(self, order: dict[str, Any]) -> None:
-        """Propose a part where several persons are needed; others approve."""
+        """Propose a partial reversal where several persons are needed; let others approve."""
         chance, body = self._random, given(order)[0]
         content = self._move("propose", body, chance.choice(PERSONS))
         if content is None or "proposal" not in content:

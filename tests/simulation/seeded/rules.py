@@ -462,7 +462,7 @@ def moves_along(key: str, before: str, after: str, old: Item, new: Item, posted:
 
 
 def is_listed(key: str, status: str, row: Item) -> None:
-    """Check the index: in flight, in LIMBO, or finished and unlisted."""
+    """Check that the index lists a settlement in flight or in LIMBO, but not a finished one."""
     partition = text(row, "gsi1pk")
     if status in ("PROCESSING", "COMPENSATING"):
         listed = (partition or "").startswith("IN_FLIGHT#") and bool(text(row, "gsi1sk"))

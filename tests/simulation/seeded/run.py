@@ -21,7 +21,7 @@ HISTORY_LINES_MAX = 400
 
 @dataclass
 class Result:
-    """`counted` has faults, metrics and ends; `failed` the broken rules."""
+    """The results of seeds. `counted`: faults, metrics and ends. `failed`: broken rules by seed."""
 
     seeds: int = 0
     histories: int = 0
@@ -51,7 +51,7 @@ class Result:
     def sometimes(self) -> list[tuple[int, str]]:
         """Return the counts of required rare events, rarest first.
 
-        They are faults per function, state and status, states, transitions, and an open circuit's refusal.
+        Events: faults by function, state and status; entered states; transitions; an open circuit's refusal.
         """
         wanted = {f"{fault} in {where}" for where, faults in self.possible for fault in faults}
         wanted |= {f"{fault} while {status}" for fault in Fault for status in (UNCLAIMED, *STATUSES)}
@@ -111,7 +111,7 @@ def tell(seed: int, *, core: bool = False) -> str:
 
 
 def told(world: World, broken: AssertionError | None = None, before: Sequence[str] = ()) -> str:
-    """Return a history as lines; a late call's continues `before`."""
+    """Return a history as text; a late call's history continues `before`."""
     lines = world.history
     if isinstance(world, Afterlife):
         lines = [*before[: world.acts.told], f"Every process dies. {world.late}", *world.history]

@@ -89,7 +89,7 @@ def is_reversed_in_part(world: World) -> None:
 
 
 def is_reversed_by_three(world: World) -> None:
-    """One person proposes and withdraws it, another proposes again, two approve."""
+    """One person proposes and withdraws a reversal, another proposes again, two approve."""
     begin_to_need_persons(world, {"reverse": 3})
     _starts(world, STANDARD)
     world.people.spawn("three persons", 20_000, world.people.propose_twice, KEY)
@@ -152,7 +152,7 @@ def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]
 class Scenario:
     """A life: its course, luck with the provider, and opening balances.
 
-    The flags add late orders, cancellations and posts. `calls` is the function of a room, if it needs one.
+    The flags add late orders, cancellations and posts. `calls` names a room's function that the life needs.
     """
 
     happens: Callable[[World], None]

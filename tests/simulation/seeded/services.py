@@ -117,7 +117,7 @@ class DynamoDb(Services):
         write = getattr(self._world.table, name)
 
         def again() -> Any:
-            """Repeat a write: transactions are idempotent, other writes meet their own effect."""
+            """Repeat a write. A transaction is idempotent; another write meets its own effect."""
             if name != "transact_write_items":
                 return write(**parameters)
             return {"ConsumedCapacity": []}
@@ -185,7 +185,7 @@ def _as_it_is(page: Any) -> Any:
 
 
 class AlreadyExists(ClientError):
-    """The name is an ended execution's, or one with another input."""
+    """The name belongs to an ended execution, or to one with another input."""
 
 
 class DoesNotExist(ClientError): ...

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 EVERY = 11
 
 _GUESSED = re.compile(r".+-(r|c|compensate-)\d+(-00000000|-00c0ffee)?")
-"""Names taken: by key and epoch alone, or with a nonce to try."""
+"""Names that the stranger takes: of key and epoch alone, or with a guessed nonce."""
 
 
 class Stranger:

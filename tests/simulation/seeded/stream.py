@@ -67,7 +67,7 @@ class Stream:
             world.hub.sleep(chance.within(500, 30_000))
 
     def _sweep_by_hand(self, merchant: str) -> None:
-        """Repeat the command until it succeeds; it may die."""
+        """Repeat the sweep command until it succeeds; a run may die."""
         world, done = self._world, list[Any]()
         while not done:
             command = world.hub.spawn(partial(self._command, merchant, done), "settle account sweep")

@@ -43,7 +43,7 @@ NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "nu
 """Messages that PublishEvents never sends."""
 
 NO_RELEASE = ["ENTRIES#merchant.shop", "yesterday"]
-"""A key that is not a release; PublishEvents never sends it next to one."""
+"""A key that is not a release's; PublishEvents never sends it next to a release."""
 
 
 class Unreadable:

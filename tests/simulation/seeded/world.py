@@ -93,7 +93,7 @@ class World:
     history: list[str] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
     possible: set[tuple[str, Sequence[Fault]]] = field(default_factory=set)
-    """Possible faults of the functions and states that met one."""
+    """Functions and states that met a fault, each with its possible faults."""
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
     remembered: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -61,7 +61,7 @@ REPLAYED = check_failed(HELD)
 FENCED = check_failed(CLAIMED | {"status": "COMPENSATING"})
 TAKEN = check_failed(ENTRIES[Step.HOLD])
 POOR = check_failed(ALICE | {"available": 1})
-"""Cancellation reasons of a hold: two of its settlement, then its entry's and balance's."""
+"""A hold's cancellation reasons: two of its settlement, then one each of entry and balance."""
 
 COMMITTED = {"ConsumedCapacity": [{"TableName": "t", "CapacityUnits": 7.0}]}
 ANSWERED = {"ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1.0}}

@@ -61,7 +61,7 @@ EARLIER: dict[str, tuple[Reason, Any]] = {
     "claim_and_hold": (check_failed(CLAIMED), state_of(CLAIMED)),
     "order": (check_failed(REVERSE), REVERSE),
 }
-"""An earlier commit's cancellation reason, and the answer found in it."""
+"""The cancellation reason that shows an earlier commit, and the call's answer."""
 
 
 @pytest.mark.parametrize("behind", [*BEHIND, (FENCED, NONE), (check_failed(MALFORMED), NONE)])

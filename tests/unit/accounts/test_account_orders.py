@@ -195,7 +195,7 @@ def test_each_field_of_an_order_is_in_its_hash(name: str) -> None:
 
 
 def test_the_hash_of_an_order_never_changes() -> None:
-    """Recorded orders carry it."""
+    """Recorded orders carry the hash."""
     assert DEPOSIT.request_hash == "fb4a8f5bfe345294ba11724421fbd1d27af1d4a2bd7a63875514be01821bdb01"
 
 

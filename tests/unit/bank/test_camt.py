@@ -1,4 +1,4 @@
-"""The camt reader on files of `bank_files`, whole and spoilt."""
+"""The camt reader on valid and corrupted files of `bank_files`."""
 
 import io
 import re
@@ -295,7 +295,7 @@ def test_a_statement_of_one_page_has_no_page_number() -> None:
     assert found.page is None
 
 
-def test_a_statements_dates_are_those_it_states() -> None:
+def test_a_statements_dates_are_read_from_its_period() -> None:
     period = "<FrToDt><FrDtTm>2026-11-01T00:00:00</FrDtTm><ToDtTm>2026-11-30T23:59:59</ToDtTm></FrToDt><Acct>"
     _, (found,) = read(spoilt("<Acct>", period))
     assert (found.first, found.last) == ("2026-11-01", "2026-11-30")
@@ -385,7 +385,7 @@ SPOILT: list[tuple[str, str, str]] = [
         "StmtPgntn/LastPgInd: is 'no'; must be true or false",
     ),
 ]
-"""A text of the good file, its replacement, and the text of the refusal."""
+"""A text of the valid file, its replacement, and the text of the refusal."""
 
 ENTRY = "line 9, Stmt[1]/Ntry[1]"
 WRONG_ELEMENTS: list[tuple[dict[str, Any], str]] = [

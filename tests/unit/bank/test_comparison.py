@@ -1,4 +1,4 @@
-"""Cases of a hostile review: realistic statements, and orders that must not vanish."""
+"""Realistic cases from a hostile review: the comparison must lose no order."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def paid(reference: str, amount: str = "100.00", side: Side = Side.IN, **more: A
 
 
 def daily(*lines: dict[str, Any], days: Sequence[str] = tuple(DAYS), **more: Any) -> list[bytes]:
-    """Return a statement for each day; the sixth has the lines."""
+    """Return one statement a day; the sixth day's statement has the lines."""
     opening, files = 0, []
     for day in days:
         own = lines if day == DAYS[5] else ()
@@ -144,7 +144,7 @@ def test_an_order_may_be_matched_by_the_banks_own_reference() -> None:
 
 
 def test_an_early_order_stays_open_if_the_balances_agree() -> None:
-    """The order was booked a day after its line: only the balance shows that."""
+    """The bank booked the order's line before the first statement. Only the balances show that."""
     files = [written([], day=day, opening="100.00", number=None) for day in DAYS]
     early, missing = order("INV-1", DAYS[0]), order("INV-2", DAYS[1])
 

@@ -20,7 +20,7 @@ SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
 
 @pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
 def test_reported_answers_reset_at_most_two_failures(answers: int, count: int) -> None:
-    """The reporting environment may have got the answers before an outage seen by the others."""
+    """The answers may be older than an outage that other environments see."""
     assert REPORTED_MAX == 2
     assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
     assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1
@@ -38,7 +38,7 @@ def test_answers_before_any_failure_do_not_count() -> None:
     assert circuit.state is State.OPEN
 
 
-def test_a_repeatedly_failing_payment_counts_once_although_answers_reset_it() -> None:
+def test_a_failing_payment_counts_once_although_answers_reset_the_count() -> None:
     circuit = Circuit()
     for _ in range(50):
         circuit = after_failure(circuit, "one", 0, NOW, LIMITS)

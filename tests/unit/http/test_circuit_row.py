@@ -60,7 +60,7 @@ def test_a_circuit_reads_back_from_its_row_unchanged(circuit: Circuit) -> None:
     ],
     ids=["none", "of an earlier release", "of a state that there is not"],
 )
-def test_a_circuits_row_of_another_release_is_read_if_possible(
+def test_a_circuits_row_of_another_release_is_read_with_defaults(
     row: dict[str, Any], expected: Circuit
 ) -> None:
     assert from_row(row) == expected

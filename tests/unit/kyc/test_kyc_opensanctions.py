@@ -25,7 +25,7 @@ Trail = tuple[str | int, ...]
 
 
 def recorded(name: str) -> Any:
-    """Return an answer as the client passes it: floats are text."""
+    """Return a recorded answer as the client parses it, with floats as text."""
     return json.loads((RECORDED / f"opensanctions.{name}.json").read_text(), parse_float=str)
 
 
@@ -83,7 +83,7 @@ def test_the_query_contains_both_parties_names_and_no_amount() -> None:
     ids=str,
 )
 def test_a_request_without_a_name_is_refused(missing: dict[str, Any], fields: str) -> None:
-    """An id matches no listed party: the payment would be approved without a screening."""
+    """An id would match no listed party, so the payment would be approved without a screening."""
     with pytest.raises(KycRequestRefused) as refused:
         kyc_opensanctions.body(replace(NAMED, **missing), CONFIG)
 

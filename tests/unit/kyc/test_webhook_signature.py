@@ -150,9 +150,7 @@ def test_a_timestamp_that_is_not_in_whole_seconds_is_refused(sent_at: str) -> No
 def test_a_webhook_is_valid_for_five_minutes_either_way(
     direction: int, distance: timedelta, in_time: bool
 ) -> None:
-    """Our clock has milliseconds, the header whole seconds: an ageing call is refused at the first extra
-    millisecond.
-    """
+    """A webhook one millisecond too old is refused: the header has whole seconds, our clock milliseconds."""
     headers = signed(sent_at=NOW + direction * distance)
 
     assert timedelta(minutes=5) == TOLERANCE

@@ -131,7 +131,7 @@ REFUSED: dict[tuple[str, str], tuple[list[Any], str]] = {
     ("order", "field", "value"), [(*name, value) for name in REFUSED for value in REFUSED[name][0]], ids=shown
 )
 def test_an_invalid_order_is_refused_naming_the_field(order: str, field: str, value: object) -> None:
-    """Only SETTLED and PROCESSING can be expected: a resolution ends LIMBO, a compensation begins once."""
+    """A reversal expects SETTLED or PROCESSING: a resolution ends LIMBO, and a compensation begins once."""
     with pytest.raises(InvalidRequest) as refused:
         PARSERS[order](RAW[order] | {field: value}, CAROL)
 
@@ -188,7 +188,7 @@ def test_any_order_is_accepted_or_refused_in_one_short_line(order: str, raw: Any
         ({"reason": "another"}, False),
     ],
 )
-def test_the_same_decision_by_another_person_is_on_record(change: dict[str, Any], expected: bool) -> None:
+def test_a_decision_is_recognised_by_decision_and_reason(change: dict[str, Any], expected: bool) -> None:
     entry = {"decision": "retry", "reason": REASON, "by": CAROL.by} | change
 
     assert resolution().is_on(entry) == resolution(case=7).is_on(entry) == expected

@@ -81,7 +81,7 @@ def test_an_incomplete_event_has_its_summary_as_subject() -> None:
 
 @pytest.mark.parametrize("detail", [None, [], "text", 7, {}, {"summary": None}, {"key": {"a": 1}}])
 @pytest.mark.parametrize("kind", ["LimboEntered", "LimboResolved", "GlassBroken", "{key}", ""])
-def test_a_malformed_event_is_still_a_page(kind: str, detail: Any) -> None:
+def test_a_malformed_event_still_makes_a_page(kind: str, detail: Any) -> None:
     found = page(kind, detail)
 
     assert json.loads(found.text.rpartition("\n")[2]) == detail

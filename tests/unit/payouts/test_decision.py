@@ -186,7 +186,7 @@ def test_another_account_or_contradiction_makes_a_separate_proposal(store: Store
 
 
 @pytest.mark.parametrize("changed", [{"contradicts": True}, {"account": "bob"}], ids=str)
-def test_an_approval_must_repeat_the_proposed_account_and_contradiction(changed: dict[str, Any]) -> None:
+def test_an_approval_must_repeat_the_account_and_contradicts_flag(changed: dict[str, Any]) -> None:
     with pytest.raises(MalformedRow, match="no proposal of this verdict"):
         decision.approve(CASE, replace(ORDER, **changed), PROPOSED, BEA, NOW)
     with pytest.raises(ResolutionRefused, match="nobody has proposed"):

@@ -340,7 +340,7 @@ def test_a_frozen_payout_opens_a_new_case_after_ask(having: Having, table: Memor
 
 
 def test_a_silent_bank_does_not_revoke_its_earlier_answer(having: Having) -> None:
-    """A "not paid" verdict has to contradict the bank's earlier answer."""
+    """So a "not paid" verdict must say that it contradicts the earlier answer."""
     for found in (Unknown("500"), NeverSeen()):
         follower = having(STATES[Status.ACCEPTED], bank=Bank(found=found), later=timedelta(days=3))
 
@@ -354,7 +354,7 @@ def test_a_silent_bank_does_not_revoke_its_earlier_answer(having: Having) -> Non
             decision.propose(stuck, order, ADA, NOW)
 
 
-def test_a_caller_late_after_its_record_does_not_send(having: Having) -> None:
+def test_a_caller_six_seconds_after_its_record_does_not_send(having: Having) -> None:
     times = iter([NOW, NOW, NOW, NOW + timedelta(seconds=6)])
     bank = Bank()
     follower = having(STATES[Status.RESERVED], bank=bank)
@@ -472,7 +472,7 @@ def test_a_line_of_another_bank_account_moves_nothing(
 
 
 def test_a_begun_booking_is_finished_despite_a_removed_account(having: Having, table: MemoryDynamoDb) -> None:
-    """A caller has died between the line's two moves, and the settings have changed since."""
+    """A caller died after the line's first move, before the account was removed from the settings."""
     state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
     follower = having(state)
     follower.accounts = frozenset({"GB29NWBK60161331926819"})
@@ -681,7 +681,7 @@ def test_two_persons_may_contradict_a_silent_bank(having: Having, table: MemoryD
 
 
 def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: MemoryDynamoDb) -> None:
-    """Otherwise, an approval that waits for the bank would block all others."""
+    """Otherwise, an approval that waits for the bank would block every other decision."""
     case = CASES["limbo"]
     follower = having(case, bank=Bank(found=SILENT), later=timedelta(days=1))
     approve(table, case, Verdict.NOT_PAID, contradicts=False)
@@ -743,7 +743,7 @@ def test_a_forged_approval_moves_nothing(having: Having, table: MemoryDynamoDb, 
     assert follower.state(PAYOUT.key) == CASES["limbo"]
 
 
-def test_the_bank_refuses_only_for_a_declared_reason(having: Having) -> None:
+def test_a_refusal_counts_only_with_a_declared_reason(having: Having) -> None:
     found = Found(Word.REFUSED, "in_progress")
     follower = having(STATES[Status.UNKNOWN], bank=Bank(found=found), later=timedelta(minutes=1))
 
@@ -763,7 +763,7 @@ def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> No
 def test_a_debit_that_is_itself_a_return_is_refused(
     having: Having, table: MemoryDynamoDb, status: Status
 ) -> None:
-    """The bank reverses its return: persons have to check the line."""
+    """Such a line reverses the bank's return, so persons have to check it."""
     state = replace(STATES[status], debit_line=None) if status is not Status.CONFIRMED else STATES[status]
     follower, one = having(state), line(PAYOUT.reference, returns="AC04", identity="8f" * 32)
     read(table, one)
@@ -775,7 +775,7 @@ def test_a_debit_that_is_itself_a_return_is_refused(
 
 
 @pytest.mark.parametrize("changed", [str.lower, str.swapcase, str.title])
-def test_a_line_names_a_payout_in_any_case_of_letters(having: Having, changed: Callable[[str], str]) -> None:
+def test_a_reference_in_any_letter_case_names_a_payout(having: Having, changed: Callable[[str], str]) -> None:
     booked = having(STATES[Status.PAID]).book(line(changed(PAYOUT.reference)))
 
     assert booked
@@ -791,7 +791,7 @@ def test_a_non_ascii_letter_in_a_reference_names_no_payout(having: Having) -> No
 
 
 def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
-    """A hint does not open the case early."""
+    """A hint causes an early look, but no early case."""
     follower = having(STATES[Status.PAID], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1))
     follower.look(PAYOUT.key)
     follower.book(line(PAYOUT.reference))
@@ -1031,7 +1031,7 @@ def test_a_forged_reference_row_is_malformed(having: Having, table: MemoryDynamo
             follower.book(line(PAYOUT.reference))
 
 
-def test_a_return_line_ends_only_its_own_case(having: Having) -> None:
+def test_a_return_line_leaves_a_case_of_suspense_open(having: Having) -> None:
     suspended = replace(CASES["suspense"], return_line=None)
     follower = having(suspended)
 

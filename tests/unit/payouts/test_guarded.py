@@ -121,7 +121,7 @@ def is_refused(guarded: Guarded, state: State) -> bool:
     return False
 
 
-def test_answers_pass_and_write_nothing(town: Town) -> None:
+def test_answers_pass_the_closed_circuit_without_a_write(town: Town) -> None:
     guarded = town.guarded()
     answers = [TAKEN, Refused("closed")]
     words = [PAID, NeverSeen()]
@@ -181,7 +181,7 @@ def test_a_refusal_by_the_circuit_counts_as_no_failure(town: Town) -> None:
 
 
 def test_a_send_without_a_lease_does_not_reach_the_bank(town: Town) -> None:
-    """The send's record may be another caller's, or older than the open circuit."""
+    """The send may be recorded by another caller, or before the circuit opened."""
     guarded, state, other = town.guarded(), payout("one"), payout("two")
 
     assert guarded.submit(state, b"one") == Unknown(NOT_ADMITTED)
@@ -243,7 +243,7 @@ def test_an_unanswered_probe_keeps_the_circuit_open(town: Town) -> None:
 
 @pytest.mark.parametrize("found", [PAID, NeverSeen()], ids=["paid", "never seen"])
 def test_an_answer_about_a_failed_payout_closes_the_circuit(town: Town, found: Any) -> None:
-    """This may be the bank's only payout, and people decide after three days."""
+    """Perhaps no other payout comes to probe the bank before people decide, after three days."""
     guarded, failed = town.opened()
     town.bank.found = SILENT
     for state in failed:
@@ -279,7 +279,7 @@ def test_after_an_answered_poll_one_failed_send_reopens_the_circuit(town: Town) 
     assert town.state == "OPEN"
 
 
-def test_a_probe_that_is_not_sent_is_replaced(town: Town) -> None:
+def test_another_call_probes_if_the_probe_is_never_sent(town: Town) -> None:
     guarded, failed = town.opened()
     town.wait()
     guarded.request(payout("lost the race"))
@@ -344,7 +344,7 @@ def test_other_environments_learn_of_an_open_circuit(town: Town) -> None:
     assert is_refused(behind, payout("new"))
 
 
-def test_a_clock_ahead_is_counted_in_the_banks_metric(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circuit_from_the_future_counts_as_clock_ahead(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
     monkeypatch.setattr(shared_circuit, "count", counted.append)
     town.wait(3_600)

@@ -50,7 +50,7 @@ def test_suspense_is_given_back_once() -> None:
     assert (given.in_suspense, given.trouble, given.listed_at) == (None, None, None)
 
 
-def test_every_move_is_examined() -> None:
+def test_the_tests_cover_every_move() -> None:
     assert {*RULES} == {*Move} == {*LEGAL, Move.RETURN, Move.GIVE_BACK}
 
 

@@ -212,7 +212,7 @@ def test_a_poll_sends_only_the_payouts_reference() -> None:
 
 
 def test_a_requests_bytes_depend_only_on_the_payout() -> None:
-    """It is the same after any number of attempts, at any time."""
+    """They are the same at each attempt, at any time."""
     asked = bank("http://127.0.0.1:9")
 
     assert {asked.request(state) for state in STATES.values()} == {SENT}

@@ -119,7 +119,7 @@ def test_asking_ends_three_days_after_send_or_ask_verdict(asked_from: datetime |
     assert policy.is_asked_out(state, ends_at)
 
 
-def test_the_three_days_do_not_limit_a_paid_payout() -> None:
+def test_asking_about_a_paid_payout_has_no_time_limit() -> None:
     assert not policy.is_asked_out(PAID, NOW + 99 * DAY)
 
 
@@ -145,6 +145,6 @@ def test_a_sending_payout_is_due_thirty_seconds_after_its_send() -> None:
     "wrong",
     [{"name": "A bank"}, {"window_seconds": -1}, {"window_seconds": True}, {"refusals": frozenset({"No"})}],
 )
-def test_a_banks_declaration_is_checked(wrong: dict[str, object]) -> None:
+def test_a_wrong_field_of_a_banks_declaration_is_named(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Declared(**{"name": "a-bank", "window_seconds": 0, "refusals": frozenset()} | wrong)  # type: ignore[arg-type]

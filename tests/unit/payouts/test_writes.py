@@ -171,7 +171,7 @@ def test_nothing_is_sent_to_a_missing_destination(
     ],
     ids=str,
 )
-def test_the_limit_that_an_amount_goes_over_is_named(
+def test_the_exceeded_limit_is_named(
     table: MemoryDynamoDb, reserve: Reserve, amount: int, payout: int, day: int, which: str | None
 ) -> None:
     limits = Limits(payout={"EUR": payout}, day={"EUR": day})
@@ -247,7 +247,7 @@ def test_a_repeated_move_is_replayed_but_a_send_is_fenced(
         store.transact(writes.move(before, after, move, NOW))
 
 
-def test_a_send_known_to_the_bank_is_recorded_once(table: MemoryDynamoDb, store: Store) -> None:
+def test_a_send_that_the_bank_already_knows_is_recorded_once(table: MemoryDynamoDb, store: Store) -> None:
     before = STATES[Status.RESERVED]
     put(table, before.to_row())
     known = writes.known(before, moves.after(before, Move.SEND, NOW, **NOTES[Move.SEND]))
@@ -325,7 +325,7 @@ def test_a_send_refuses_a_frozen_destination(table: MemoryDynamoDb, store: Store
 
 
 @pytest.mark.parametrize("name", ["debit_line", "return_line"])
-def test_of_two_lines_at_once_the_second_is_fenced(table: MemoryDynamoDb, store: Store, name: str) -> None:
+def test_the_second_of_two_concurrent_lines_is_fenced(table: MemoryDynamoDb, store: Store, name: str) -> None:
     before = STATES[Status.RETURNED]
     put(table, before.to_row())
     for identity in (LINE, RETURN_LINE):

@@ -134,7 +134,7 @@ def test_a_damaged_row_is_reported_as_unreadable_and_not_final(changed: dict[str
         assert not of(file)[0].is_final
 
 
-def test_a_fraction_in_a_row_hides_no_other_line() -> None:
+def test_a_fraction_in_a_row_does_not_hide_other_lines() -> None:
     for line in LINES[:2]:
         payment(line, Status.SETTLED)
     place = keys.settlement(request_of(RUN, FILE.header, LINES[0])["key"])

@@ -44,7 +44,6 @@ def without(row: Row) -> list[Row]:
 
 
 def faults_of(journal: Sealed, name: str) -> list[str]:
-    """Return the faults reported for an object or a seal."""
     found = journal.compare(EVERY).faults
     return [fault.removeprefix(f"{name}: ") for fault in found if fault.startswith(f"{name}: ")]
 
@@ -56,7 +55,7 @@ def test_an_unchanged_table_agrees_with_its_journal(journal: Sealed) -> None:
     assert (found.seals, found.objects, found.rows) == (3, 2, len(EVERY))
 
 
-def test_lawful_changes_and_unsealed_kinds_of_rows_agree(journal: Sealed) -> None:
+def test_lawful_changes_and_unsealed_kinds_of_rows_are_no_faults(journal: Sealed) -> None:
     rows = [FINISHED if one is CLAIMED else one for one in EVERY]
     rows = [one | {"available": 0} if one is ALICE else one for one in rows]
     others = [{"pk": "CIRCUIT", "sk": "kyc"}, {"pk": "WAITING#k", "sk": "WAITING", "token": "t"}]
@@ -144,7 +143,7 @@ def with_status(status: Status | None, released_at: str | None = None) -> Row:
 
 
 EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
-"""Times of a release: before the change, and after it by a slow clock."""
+"""Times of a release: before the change; after it, but taken from a slow clock."""
 
 
 @pytest.mark.parametrize(
@@ -177,9 +176,9 @@ EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
 def test_an_unlawful_status_change_is_named_until_undone(
     journal: Sealed, left: Status, now: Status | None, released_at: str | None, is_fault: bool, event: str
 ) -> None:
-    """Undone means: a lawful next status, and no payment since.
+    """Undone means that the next status is lawful, and no payment came since.
 
-    A change from COMPENSATING to SETTLED passes no filter, so leaving SETTLED is examined.
+    No filter copies a change from COMPENSATING to SETTLED, so leaving SETTLED is examined.
     """
     before = with_status(left, EARLY if released_at == EARLY else None)
     journal.add(change(before, with_status(Status.PROCESSING) if event == "MODIFY" else None))
@@ -367,7 +366,6 @@ def test_an_object_that_two_seals_list_is_named(journal: Sealed) -> None:
 
 
 FIRST, SECOND, THIRD = "seals/0.json", "seals/2026-11-20T1300.json", "seals/2026-11-20T1400.json"
-"""The seals of the three hours."""
 
 LATER_START = "2026-11-20T13:30:00.000Z"
 
@@ -503,7 +501,7 @@ def test_a_line_of_an_earlier_release_proves_everything_but_references(empty: Se
 
 
 def test_references_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
-    """A row older than the journal has no line of its put, and may have its first content again."""
+    """A row older than the journal has no line of its put: its first change has the first content."""
     empty.add(change(with_status(None)))
     empty.add(change(with_status(None) | OTHER_WORDS[0], at=AT + 60, number="3"))
     empty.seal()

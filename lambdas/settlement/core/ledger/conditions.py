@@ -25,7 +25,7 @@ NEVER_RESOLVED = Condition("attribute_not_exists(resolution)")
 """Require that no LIMBO case was resolved. Then a SETTLED settlement was never in LIMBO."""
 
 NO_PARTS = Condition("attribute_not_exists(reversed_in_part)")
-"""No part was reversed. Works for both row layouts."""
+"""Require that no part was reversed. Works for both row layouts."""
 
 NO_VERDICT = Condition("attribute_not_exists(verdict)")
 

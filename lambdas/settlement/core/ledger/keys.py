@@ -97,7 +97,7 @@ def entry_partitions(account: str) -> list[str]:
 
 
 def entry(account: str, posted_at: str, key: str, step: str) -> Row:
-    """Key of a journal entry. It sorts a statement from its oldest entry.
+    """Key of a journal entry. It sorts entries oldest first.
 
     A retry has another time and key, but finds the step on the settlement's row.
     """

@@ -16,7 +16,7 @@ REVERSAL_REQUESTED = "ReversalRequested"
 """Error name of a settlement reversed on order."""
 
 CASES_MAX = 10**9
-"""Maximum number of a case or part in an order."""
+"""Highest number of a case or part in an order."""
 
 _REVERSIBLE_ON_ORDER = (Status.SETTLED, Status.PROCESSING)
 

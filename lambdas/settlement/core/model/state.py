@@ -168,8 +168,8 @@ class SettlementState:
 class AccountState:
     """A customer's balance row. `available` is in minor units.
 
-    `limbo_cases` open cases block the account. Orders set the times. A None in `frozen_at` or `closed_at`
-    means not frozen, or not closed.
+    `limbo_cases` counts the open cases, which block the account. Orders set `frozen_at` and `closed_at`;
+    None means not frozen, or not closed.
     """
 
     account: str

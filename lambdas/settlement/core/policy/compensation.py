@@ -31,15 +31,15 @@ CUT_OFF = (
 )
 """Errors of a function that ran out of time, memory or concurrency.
 
-They reverse the settlement only at a step with a `cut_off`. Concurrency is included: a hanging provider takes
-up all of VerifyKyc's.
+They reverse the settlement only at a step with a `cut_off`. Concurrency is included, because a hanging
+provider uses up VerifyKyc's concurrency.
 """
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
     """The failure behind a reversal, reported for the first uncommitted step.
 
-    An error in CUT_OFF becomes the `cut_off` of the latest step that has one. The step that failed may have
+    An error in CUT_OFF becomes that step's `cut_off`, or else an earlier step's: the failed step may have
     committed before its answer was lost.
     """
     stopped = state.following or Step.FEE
@@ -51,8 +51,8 @@ def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, st
 def about_to_begin(state: SettlementState, error: Mapping[str, str], execution: str) -> SettlementState:
     """Predict the settlement after `execution` begins the compensation.
 
-    It stays unchanged if a compensation has begun, if `execution` is not the owner, in review, or after the
-    release.
+    It stays unchanged in review, after the release, if a compensation has begun, or if `execution` is not the
+    owner.
     """
     continues = state.is_in_review or state.is_released or state.owner != execution
     if state.status is not Status.PROCESSING or continues:

@@ -31,8 +31,8 @@ class Action(StrEnum):
 def next_action(state: SettlementState) -> dict[str, str]:
     """The caller's action, and the reason in words.
 
-    Only this function decides whether a program may send a payment again. It may not if a person reversed the
-    payment, even in part, or if the payee keeps a release that losses paid.
+    Only this function decides whether a program may send a payment again. The program may not if a person
+    reversed the payment, even in part, or if the payee keeps a release that losses paid.
     """
     action, reason = _NEXT[state.status]
     error = (state.failure or {}).get("error")

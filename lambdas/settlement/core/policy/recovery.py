@@ -67,8 +67,8 @@ def in_flight_since(state: SettlementState) -> str:
 def has_missed_its_look(state: SettlementState, now: datetime, config: StageConfig) -> bool:
     """Whether recovery's look was due well before the deadline, but comes too late.
 
-    Such a settlement gets more time: its new owner would lack the full time before the deadline. A deadline
-    that the request named stays. The end of a review stays, too: nothing can resume after it.
+    The settlement then gets more time, because its new owner would lack the full time before the deadline. A
+    deadline that the request named stays. The end of a review stays, too: nothing can resume after it.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:
@@ -140,7 +140,7 @@ def take_over(state: SettlementState, now: datetime, config: StageConfig, nonce:
 
 
 def _unannounced(state: SettlementState) -> dict[str, str]:
-    """The decision that may be unannounced: its function may have died before it woke an execution."""
+    """The latest decision, if possibly unannounced: its function may have died before waking an execution."""
     if state.resolution and executions.is_ordered(state.key, state.owner):
         return {"order": order_name(state.resolutions)}
     return {}

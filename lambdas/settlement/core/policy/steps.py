@@ -86,7 +86,7 @@ def fee(settlement: Settlement, now: datetime) -> StepTransaction:
 
 
 def _hold(settlement: Settlement, row: Write, now: datetime) -> StepTransaction:
-    """Build the transaction that takes the money from the payer: it debits the balance and posts an entry."""
+    """Take the amount from the payer: debit the balance, and post the entry."""
     entry = _entry(settlement, Step.HOLD, now)
     return StepTransaction(settlement=row, entry=entry, balance=balances.debit_payer(settlement))
 

@@ -1,4 +1,4 @@
-"""Views of payouts, and the bank's lines of payouts among the reconciled ones."""
+"""Views of payouts. The view `unreconciled` leaves out payouts that match a bank line."""
 
 from alembic import op
 
