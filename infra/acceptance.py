@@ -28,10 +28,10 @@ _QUEUES = (
 
 
 class Acceptance(Construct):
-    """Policy for a role that pays, pages, proposes and approves.
+    """Policy for `settle acceptance`, which pays, pages, proposes and approves.
 
-    It allows no writes of rows and no changes of functions. Reads are in the viewers' policy: one policy for
-    both would exceed IAM's size limit.
+    It allows no writes of rows and no changes of functions. Reads are in the viewers' policy, because one
+    policy for both would exceed IAM's size limit.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, core: Core) -> None:

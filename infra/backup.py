@@ -15,7 +15,7 @@ from .settings import LOCK_DAYS_MAX, CoreSettings
 from .urgency import Urgency
 
 _COMPLIANCE_AFTER = Duration.days(3)
-"""Time to remove a compliance lock: AWS's minimum."""
+"""Time in which a compliance lock can be removed: AWS's minimum."""
 
 _DAYS_MIN = 7
 _VAULT = re.compile(r"arn:aws[a-z-]*:backup:[a-z0-9-]+:\d{12}:backup-vault:[A-Za-z0-9_-]{2,50}")
@@ -89,7 +89,7 @@ class Backup(Construct):
         return [backup.BackupPlanCopyActionProps(destination_backup_vault=other, delete_after=kept)]
 
     def _tell_of_failures(self, table_arn: str, pager: Pager) -> None:
-        """Report a failed backup by the next working day: point-in-time recovery still works."""
+        """Report a failed backup. It is not urgent, because point-in-time recovery still works."""
         topic = pager.topics[Urgency.MORNING]
         pager.key.grant(iam.ServicePrincipal("events.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         state = events.EventField.from_path("$.detail.state")

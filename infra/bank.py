@@ -36,7 +36,7 @@ OPTIONAL = {
         disk_gb=4,
     )
 }
-"""`disk_gb` is four times the largest file. It holds the file, and its lines beside the orders."""
+"""The reader. Its disk, four times the largest file, holds the file, and its lines beside the orders."""
 
 INCOMING, KEPT = "incoming/*", "statements/*"
 

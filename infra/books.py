@@ -22,7 +22,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 OPTIONAL = {"ProjectEntries": Handler(seconds=180, memory_mb=LONG_MEMORY_MB, reaches_table=False)}
-"""A round can wait for Aurora. In its last minute, it starts no further object."""
+"""The projector. It has time to wait for Aurora, and starts no object in its last minute."""
 
 PROJECTOR, OWNER, DATABASE = "projector", "books_owner", "books"
 

@@ -173,7 +173,7 @@ class Checks(Construct):
     def _add_signing(
         self, decided: lambda_.Function, waiting: Sequence[_Declared], settings: CoreSettings
     ) -> None:
-        """Create a secret per check. So one check's sender cannot decide for another check."""
+        """Create a secret per check, so one check's sender cannot decide for another check."""
         arns = {}
         for one in waiting:
             secret = secretsmanager.CfnSecret(

@@ -113,7 +113,6 @@ _LOCAL: Mapping[str, Any] = {
 
 
 def _of_rooms(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a profile without the settings of rooms that the app lacks."""
     return {name: profile[name] for name in profile.keys() & {one.name for one in fields(Settings)}}
 
 

@@ -105,7 +105,7 @@ class Core:
         self.let_call(caller, "RECOVER_STALLED", "RecoverStalled")
 
     def let_start(self, name: str) -> HandlerFunction:
-        """Let a function start Express executions. Recovery resumes settlements that do not end."""
+        """Let the function `name` start Express executions. Recovery resumes settlements that do not end."""
         self.express.startable_by(self.functions[name], "EXPRESS_MACHINE")
         return self.functions[name]
 

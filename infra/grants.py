@@ -27,7 +27,7 @@ MONEY_ATTRIBUTES = (
     *("available", "currency", "escrow", "hold_at", "verify_at", "release_at", "fee_at"),
     *("hold_reversed_at", "release_reversed_at", "fee_reversed_at"),
 )
-"""Attributes that decide a payout: balances, currency, escrow and step slots."""
+"""Attributes that decide who gets money: balances, currency, escrow and step slots."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ LOGGED = {
 
 
 ACCESS_LOGS = "/aws/vendedlogs/apigateway/"
-"""AWS's own prefix. Other names use up the log service's resource policy of 5,120 characters."""
+"""Prefix of access logs. It is AWS's own, as others use up the log service's policy of 5,120 characters."""
 
 
 def access_log(api: str) -> str:

@@ -17,10 +17,10 @@ from .urgency import Urgency
 from .webhook import Receiver, Webhook, WebhookSettings
 
 HEALTH = {"check": "health"}
-"""The event that `handlers/kyc/verify_kyc.py` expects."""
+"""Event of a health check, for `handlers/kyc/verify_kyc.py`."""
 
 _REVIEW_SECONDS = 3600
-"""An alarm warns this long before a review ends: `REVIEW_ENDS_WITHIN` of RecoverStalled."""
+"""How long before a review's end an alarm warns: `REVIEW_ENDS_WITHIN` of RecoverStalled."""
 
 _SHOWN = (
     *("KycUnavailable", "KycCircuitOpen", "KycRequestRefused", "KycRejected", "KycReview"),

@@ -9,7 +9,7 @@ SCREENS_BY_NAME = ("opensanctions",)
 """Providers that screen by name. They would approve an account id: it matches no list."""
 
 NOT_NAMED = "https://kyc.invalid"
-"""A placeholder: `.invalid` never exists (RFC 2606)."""
+"""Placeholder for a missing address: `.invalid` never exists (RFC 2606)."""
 
 _BOUNDS = {
     "connect_timeout_seconds": (1, 10),

@@ -25,7 +25,7 @@ Recovery's longest pause, its next run and a task's retries take some 20 minutes
 """
 
 _PERIODS = 30
-"""Periods of one minute. With them, the first failure pages within two minutes."""
+"""Periods of one minute, so the first failure pages within two minutes."""
 
 
 class Pager(Construct):
@@ -116,7 +116,7 @@ class Pager(Construct):
         ]
 
     def watch_deliveries(self) -> None:
-        """Alert through every topic on undelivered messages."""
+        """Add an alarm on undelivered messages, which alerts through every topic."""
         failed = {f"m{position}": metric for position, metric in enumerate(self.failed_deliveries)}
         total = cloudwatch.MathExpression(
             expression=" + ".join(f"FILL({name}, 0)" for name in failed),

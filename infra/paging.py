@@ -15,10 +15,10 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 _EVENTS = ("LimboEntered", "LimboResolved", "GlassBroken")
-"""`paging/page.py` decides which of these events page."""
+"""Events for SendPage: `paging/page.py` decides which of them page."""
 
 _AGE_MAX = Duration.minutes(15)
-"""A later page helps no one. The event then sets off an alarm."""
+"""Age at which an event sets off an alarm instead, because a later page helps no one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -372,7 +372,6 @@ def _new_functions(core: Core, settings: PayoutsSettings) -> dict[str, HandlerFu
 
 
 def _open(core: Core, function: lambda_.Function, settings: CoreSettings) -> tuple[SettlementsApi, str]:
-    """Open the routes. Return the API, and the ARN of the payers' policy."""
     api = api_of(core, settings)
     api.open("Payouts", function, {"PayOut": PAY_ROUTE, "Payout": READ_ROUTE}, "*/payouts*")
     api.let_readers(READ_CALL)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NOT_NAMED = "https://bank.invalid"
-"""A placeholder: `.invalid` never exists (RFC 2606)."""
+"""Placeholder for a missing address: `.invalid` never exists (RFC 2606)."""
 
 EXCHANGE_SECONDS_MAX = 15
 """Longest exchange: `EXCHANGE_WITHIN` in `payouts/policy.py`. Later, other calls ask about the payout."""
@@ -16,7 +16,10 @@ _REASON = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", re.ASCII)
 _CHECKED_BY, _CHECK_DIGITS = 97, range(2, 99)
 _HOLDER_LENGTH_MAX = 70
-"""Maximum characters. `payouts/iban.py` and `payouts/payout.py` have the same rules for IBANs and holders."""
+"""Maximum characters of a holder's name.
+
+`payouts/iban.py` and `payouts/payout.py` have the same rules for IBANs and holders.
+"""
 
 FILES_CURRENCY = "EUR"
 """The currency of files, as in `payouts/over_files.py`: a file is a SEPA credit transfer."""

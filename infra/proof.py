@@ -12,7 +12,7 @@ from .settings import CoreSettings
 from .urgency import Urgency
 
 MEMORY_MB = 1_769
-"""Brings a whole CPU; a proof needs at most 100 MB."""
+"""Memory that brings a whole CPU; a proof needs at most 100 MB."""
 
 DISK_GB = 10
 """Lambda's maximum. At 400 bytes a row, no run can fill it."""

@@ -15,7 +15,7 @@ from .currencies import exponents_of
 from .layouts import LAYOUTS
 
 LOCK_DAYS_MAX = 36_500
-"""The maximum of S3 and AWS Backup."""
+"""Longest lock in S3 and AWS Backup."""
 
 API_CALLS_MAX = 10_000
 """API Gateway's quota of calls a second for an account."""
@@ -24,7 +24,7 @@ _NEW_TABLE_UNITS = 4_000
 """Write units a second of a new table. `warm_write_units` can only raise them."""
 
 _CANARY_MINUTES_MIN = 10
-"""Two alarm periods. One has the failures. By the end of the next, CloudWatch has received them all."""
+"""Two alarm periods: one with failures, and one in which CloudWatch receives the last of them."""
 
 _CANARY_MINUTES_MAX = 2_100
 """CloudFormation's maximum."""
@@ -99,7 +99,7 @@ class StageSettings:
             raise ValueError(f"{name}: must be from {least} to {most}")
 
     def _check_address(self, *names: str) -> None:
-        """Refuse an address with a password: settings are in the repository."""
+        """Refuse an address with a password, as settings are in the repository."""
         for name in names:
             if (address := getattr(self, name)) is not None and not _ADDRESS.fullmatch(address):
                 raise ValueError(f"{name}: must be a mail address, or an HTTPS address without a password")
@@ -110,7 +110,7 @@ class StageSettings:
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """Keep data when the stack goes. After a failed creation, delete it: it would block the next try."""
+        """Keep data when the stack goes. After a failed creation, delete it, or it blocks the next try."""
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keeps_data else RemovalPolicy.DESTROY
 
     @property

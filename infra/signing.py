@@ -21,7 +21,7 @@ _KEYS_MAX = 20
 """Maximum keys. ReconcileBooks has all of them in its environment, which takes 4 KB."""
 
 PROVING = "ReconcileBooks"
-"""The function with every key. Rows signed by earlier keys stay, and it proves them."""
+"""The function with every key, because it also proves rows signed by earlier keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +61,13 @@ class RowKeys(Construct):
         ]
 
     def environment(self, function: str) -> dict[str, str]:
-        """Return the variables. The proof gets all keys; other functions get the signing key."""
+        """Return the variable with a function's keys: all keys for the proof, else the signing key."""
         if function == PROVING:
             return {"ROW_KEYS": " ".join(self._texts)}
         return {"ROW_KEYS": self._texts[self._signing - 1]}
 
     def give_all(self, function: lambda_.Function) -> None:
-        """Give a function all signing keys, to prove rows. The last one signs rows."""
+        """Give a function all signing keys, to prove rows. It signs with the last one."""
         signing = self._texts[self._signing - 1]
         keys = [*(one for one in self._texts if one != signing), signing]
         self.give(function, {"ROW_KEYS": " ".join(keys)})

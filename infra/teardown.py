@@ -14,9 +14,9 @@ from .account import session
 from .config import is_personal
 
 _TRIES = 3
-"""Tries to delete the stack. The journal can get an object after it is emptied.
+"""Tries to delete the stack.
 
-The first try deletes the function that puts objects.
+The emptied journal can get an object until the first try deletes the function that puts objects.
 """
 
 _POLLS = {"Delay": 15, "MaxAttempts": 160}
@@ -68,7 +68,6 @@ def _is_journal(output: Any) -> bool:
 
 
 def _empty(s3: Any, bucket: str) -> None:
-    """Delete every version and marker. Raises Refused if S3 refuses a deletion."""
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             if objects := list(_versions(page)):

@@ -74,7 +74,6 @@ class Webhook(Construct):
         pager.alarm(alarm, self.refused, described, threshold=_REFUSED_MANY, urgency=Urgency.MORNING)
 
     def _http_api(self, receiver: Receiver, settings: WebhookSettings) -> http.HttpApi:
-        """Return an API whose throttled calls never reach the function."""
         name = f"{settings.stack_name}-{receiver.name}"
         api = http.HttpApi(self, "Api", api_name=name, create_default_stage=False)
         api.add_routes(

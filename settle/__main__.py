@@ -1,4 +1,4 @@
-"""`settle`. Ctrl-C ends it without a traceback, even while its modules load."""
+"""Runs `settle`. Ctrl-C ends it without a traceback, even while its modules load."""
 
 import sys
 

@@ -55,6 +55,6 @@ class Door:
 
 
 def embedded_url(url: str, endpoint_url: str) -> str:
-    """Return the embedded AWS's address of the API at `url` on AWS."""
+    """Return the embedded AWS's address for an API's `url` on AWS."""
     host = urlsplit(url).hostname or ""
     return f"{endpoint_url}/_aws/execute-api/{host.partition('.')[0]}/$default"

@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
     @property
     def gravity(self) -> int:
-        """Rank among several answers: a command ends with the gravest."""
+        """The code's rank: a command with several answers ends with the gravest."""
         return _BY_GRAVITY.index(self)
 
 

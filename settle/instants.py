@@ -56,7 +56,7 @@ def seconds_since(instant: object, at: datetime) -> float | None:
 
 
 def lapse(seconds: float) -> str:
-    """Return "5 min", "2 h 10 min", "3 d 4 h"."""
+    """Format a duration: "5 min", "2 h 10 min", "3 d 4 h"."""
     minutes, rest = divmod(int(abs(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

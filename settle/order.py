@@ -45,7 +45,7 @@ _CODES = {
 
 
 PAUSES_SECONDS = (0.5, 1, 2, 4)
-"""Pauses between tries."""
+"""Pauses between tries of an order."""
 
 _THROTTLED = 429
 
@@ -56,7 +56,7 @@ _FAILED = frozenset({500, 502, 503, 504})
 
 
 class DoorShut(CommandFailed):
-    """The orders' API takes no order now: unreachable, throttled, or forbidden."""
+    """The orders' API takes no order now: it is unreachable, throttled or forbidden."""
 
 
 class DoorThrottled(DoorShut):
@@ -84,7 +84,7 @@ def give(
 ) -> dict[str, Any]:
     """Send an order, and return it as recorded. It is safe to repeat. Raises CommandFailed.
 
-    Retries after each of `pauses` while the API throttles. After a function's failure, it also retries.
+    Retries after each of `pauses` while the API throttles or its function fails.
     """
     send = partial(stack.door.send, decision, order)
     return answered(send, decision, order, f"/orders/{decision}", pauses).content

@@ -19,10 +19,10 @@ from settlement.core.store.dynamodb import Store
 from settlement.signing.signature import RowKeys
 
 EXPRESS_SECONDS_MAX = 300
-"""An Express execution's limit, and so a synchronous call's."""
+"""Time limit of an Express execution, and so of a synchronous call."""
 
 _MARK = "StageConfig"
-"""Every saga has this output, and TableName. Their prefix names the saga."""
+"""Every saga has this output and TableName, with the saga's name as prefix."""
 
 CONNECTIONS = 10
 """A client's connections: botocore's default."""
@@ -30,7 +30,7 @@ CONNECTIONS = 10
 
 @dataclass(frozen=True)
 class Place:
-    """A stack's table for another process, which cannot get a session."""
+    """Where a stack's table is, for another process, which cannot get a session."""
 
     table_name: str
     endpoint_url: str | None
@@ -146,7 +146,7 @@ def client_of(
 
 
 def find(name: str | None) -> Stack:
-    """Return a stack by the usual AWS variables; by default the embedded stack."""
+    """Find a stack with the usual AWS variables; without a name, the embedded stack."""
     return _embedded() if name is None else _deployed(name)
 
 
@@ -204,7 +204,7 @@ def sagas_of(outputs: Iterable[str]) -> list[str]:
 
 
 def of_saga(outputs: dict[str, str], stack: str, saga: str) -> Outputs:
-    """Return outputs by names without the saga's prefix. Raises CommandFailed for an unknown saga."""
+    """Return a saga's outputs, by names without its prefix. Raises CommandFailed for an unknown saga."""
     sagas = sagas_of(outputs)
     if saga not in sagas:
         if not sagas:

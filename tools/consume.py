@@ -88,7 +88,7 @@ def tested(stranger: Stranger) -> None:
 
 
 def deploy(by: Stranger, of: Stranger, app: str) -> None:
-    """Deploy an example app with a stranger's version of the construct."""
+    """Deploy an example app with `by`'s command and `of`'s version of the construct."""
     python = of.folder / "venv/bin/python"
     by.run("settle", "local", "deploy", f"{python} {PROJECT / 'examples/app' / app}")
 

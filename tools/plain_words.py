@@ -62,7 +62,6 @@ def count(paths: list[Path]) -> Count:
 
 
 def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each docstring, and each string that describes an attribute, with its line."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):
@@ -70,7 +69,6 @@ def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _page(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each line outside blocks of code."""
     is_code = False
     for number, line in enumerate(path.read_text().splitlines(), 1):
         is_code ^= line.lstrip().startswith("```")

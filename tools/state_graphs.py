@@ -1,7 +1,7 @@
-"""Drawings of the machines for `settle report`: Graphviz's layout, with an id for each state and transition.
+"""Draws the machines for `settle report`: Graphviz's layout, with an id for each state and transition.
 
-Run `python -m tools.state_graphs` after a change of a definition. Only this needs Graphviz's `dot`: the
-drawings are in the repository.
+Run `python -m tools.state_graphs` after a change of a definition. Only this needs Graphviz's `dot`, because
+the drawings are in the repository.
 """
 
 import json
@@ -48,7 +48,7 @@ def ways(state: Any) -> list[str]:
 
 
 def source(machine: str) -> str:
-    """Return a machine as Graphviz reads it. In the layout, normal transitions weigh most."""
+    """Return a machine in Graphviz's language. In the layout, normal transitions weigh most."""
     found = states(machine)
     lines = [f'digraph "{machine}" {{', "rankdir=TB; nodesep=0.25; ranksep=0.35;"]
     lines.append('node [shape=box, style=rounded, fontname="Helvetica", fontsize=12, margin="0.12,0.06"];')

@@ -1,4 +1,4 @@
-"""A person with the package, but no checkout: a folder with an environment of its own."""
+"""Plays a person with the package but no checkout, in a folder with its own environment."""
 
 import json
 import os

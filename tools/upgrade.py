@@ -39,7 +39,7 @@ MADE_ANEW = ("AWS::CDK::Metadata",)
 
 
 def older(folder: Path) -> Path:
-    """Build the newest earlier release; without a release, the commit that promised its interface.
+    """Build the newest earlier release or, before the first, the commit that promised its interface.
 
     Without either, as in a shallow clone, build today's distribution in `folder` under an older version.
     """
@@ -83,7 +83,7 @@ class Unfinished:
 
     @contextmanager
     def paying(self) -> Iterator[None]:
-        """Start a payment each second meanwhile, as a service does, on the Standard machine."""
+        """During the block, start a payment each second on the Standard machine, as a service does."""
         self._control(delay_seconds=DELAY_SECONDS)
         over, machines = threading.Event(), self._client("stepfunctions")
         thread = threading.Thread(target=self._pay, args=(machines, over))
@@ -125,7 +125,6 @@ class Unfinished:
             self._started.append(key)
 
     def _ended(self, count: int) -> dict[str, str]:
-        """Return the status of each settlement, once none is in flight."""
         give_up_at = time.monotonic() + END_SECONDS_MAX
         while True:
             listed = ("list", "--since", "1h", "--limit", "1000", "--stack", SAGA)
@@ -140,7 +139,6 @@ class Unfinished:
         self._stranger.run("settle", *words, exits=exits)
 
     def _decide(self) -> None:
-        """Let the provider approve the review, with this saga's secret and address."""
         arn = self._outputs["SagaKycSigningArn"]
         secret = self._client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
         webhook = reached_at(self._outputs["SagaKycWebhookUrl"], self._addresses["AWS_ENDPOINT_URL"])
@@ -175,7 +173,6 @@ class Unfinished:
 
 
 def _git(*words: str) -> str:
-    """Return git's answer; an empty one outside a clone."""
     return _run(*words).stdout.decode()
 
 

@@ -1,4 +1,4 @@
-"""The tables of the reference pages, rendered from the code: `python -m docs.reference.generate`.
+"""Renders the tables of the reference pages from the code: `python -m docs.reference.generate`.
 
 A page is written by hand, except for the tables between `<!-- table: NAME -->` and `<!-- end -->`.
 `meanings.toml` has exactly one meaning for each name in the code.
@@ -161,7 +161,6 @@ def _metrics() -> str:
 
 
 def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each command of a group, with its whole name."""
     if hasattr(command, "commands"):
         for part, each in command.commands.items():
             yield from _leaves(f"{name} {part}", each)

@@ -1,4 +1,4 @@
-"""The tables of roles.md: the permissions of each role, and the damage that its thief can do."""
+"""Renders the tables of roles.md: each role's permissions, and the damage that a thief of it can do."""
 
 import json
 import re

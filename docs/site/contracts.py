@@ -1,4 +1,4 @@
-"""The pages of the contracts, as Markdown from the files in `docs/contracts/`."""
+"""Renders the pages of the contracts, as Markdown, from the files in `docs/contracts/`."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _RANGES = {
 """Limits of a value, with their units."""
 
 _LONG = 24
-"""Characters. A longer name can wrap: its column would leave the others too little space."""
+"""Maximum characters of a name that cannot wrap: a longer one would leave other columns too little space."""
 
 
 def page(file: Path) -> tuple[str, str]:
@@ -139,7 +139,6 @@ def _asyncapi(api: Node) -> Iterator[str]:
 
 
 def _schema(schema: Node, root: Node) -> Iterator[str]:
-    """Yield a schema's description and a table of its fields."""
     if schema is not root:
         yield schema.get("description", "")
     if fields := list(_fields(schema, root)):
@@ -172,7 +171,6 @@ def _said(part: Node, root: Node) -> str:
 
 
 def _type(schema: Node, root: Node) -> str:
-    """Return the type of a value in words, and its limits."""
     if "$ref" in schema:
         return _linked(schema["$ref"])
     for several in ("oneOf", "anyOf", "allOf"):
@@ -215,7 +213,6 @@ def _value(value: object) -> str:
 
 
 def _linked(reference: str) -> str:
-    """Return a link to a referenced schema, here or on the page of another contract."""
     name = re.split(r"[/:]", reference)[-1].removesuffix(".schema.json")
     file = re.match(r"(?:urn:settlement:)?([a-z-]+)(?:\.schema\.json)?(?=#|$)", reference)
     place = f"{file[1]}.schema.json.md" if file else ""
@@ -241,7 +238,6 @@ def _table(head: str, rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text in one line. A bar outside code is escaped."""
     return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", re.sub(r"\s+", " ", text).strip())
 
 

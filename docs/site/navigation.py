@@ -61,7 +61,7 @@ def _kind(kind: str, row: str, made: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def _overviews(row: str) -> set[str]:
-    """Return the pages of a row that share a folder with another page of the row."""
+    """Return the pages in a row of docs/README.md that share a folder with another of its pages."""
     paths = [path for _, path in _links("docs/README.md", row)]
     folders = [posixpath.dirname(path) for path in paths]
     return {path for path, folder in zip(paths, folders, strict=True) if folders.count(folder) > 1}
@@ -89,7 +89,6 @@ def _links(page: str, text: str) -> list[tuple[str, str]]:
 
 
 def _flat(listed: Any) -> set[str]:
-    """Return the paths in a part of a navigation."""
     if isinstance(listed, str):
         return {listed}
     return {path for one in (listed.values() if isinstance(listed, dict) else listed) for path in _flat(one)}

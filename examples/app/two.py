@@ -1,4 +1,4 @@
-"""Two sagas, each in a stack of its own: a stack has at most 500 resources, and a saga some 310."""
+"""Deploys two sagas in a stack each, because a stack has at most 500 resources, and a saga some 310."""
 
 import aws_cdk as cdk
 from settlement_saga import SettlementSaga, dev

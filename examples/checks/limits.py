@@ -1,4 +1,4 @@
-"""A limit by day and payer, counted in a table of its own, with the key `id` (a string).
+"""Limits a payer's amount a day, counted in a table of its own, with the key `id` (a string).
 
 The answer is a separate row, put in one transaction with the count, so no token counts twice.
 """
@@ -15,7 +15,7 @@ from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Too
 
 TABLE = os.environ.get("LIMITS_TABLE", "limits")
 LIMIT = 100_000
-"""Per payer and day, in minor units."""
+"""Maximum per payer, currency and day, in minor units."""
 
 
 def ask(payment: Payment, token: str, tools: Tools) -> Answer:

@@ -1,4 +1,4 @@
-"""A sanction list in the file itself: no network. A change of the list is a deployment."""
+"""Refuses persons on a sanction list in this file, without a network. A new list needs a deployment."""
 
 from settlement.checks.check import Answer, Approve, Check, Payment, Refuse, Tools
 

@@ -9,7 +9,7 @@ from .finding import Account, Finding, Verdict, absent
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_MIN = 30
-"""The first version whose deployment role has DescribeEvents, which shows a validation's failures."""
+"""First bootstrap version whose deployment role has DescribeEvents, which shows a validation's failures."""
 
 
 def bootstrap(account: Account) -> Iterator[Finding]:
@@ -95,7 +95,6 @@ def concurrency(account: Account) -> Iterator[Finding]:
 
 
 def _reserved(account: Account, functions: Any) -> Iterator[int]:
-    """Yield the saga's own reservations, which count as free."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     try:
         listed = [

@@ -18,7 +18,7 @@ store = Store(dynamodb, os.environ["TABLE_NAME"], adds=rooms.adds(config))
 
 
 def now() -> datetime:
-    """The time. Only handlers read the clock, and pass the time, or this function, to other code."""
+    """Return the current time. Only handlers read the clock. Other code gets the time, or this function."""
     return datetime.now(UTC)
 
 

@@ -1,4 +1,4 @@
-"""The checks in order. `alarms` comes before the checks that raise alarms."""
+"""Lists the acceptance checks in order: `alarms` comes before the checks that raise alarms."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -78,7 +78,7 @@ CHECKS = (
     Check("capacity", watching.capacity, ("capacity units on AWS itself",)),
     Check("circuit", provider.circuit, seconds_max=600),
 )
-"""`circuit` comes last, because each VerifyKyc environment learns only later that the circuit has closed."""
+"""`circuit` is last, because VerifyKyc's environments notice late that the circuit has closed."""
 
 RING_ROWS = ("a message of an alarm as a person gets it", "key policies of the encrypted topic")
 LOAD_ROWS = (
@@ -89,7 +89,7 @@ LOAD_ROWS = (
 
 
 def chosen(only: Collection[str], rates: Sequence[int] = (), *, rings: bool = False) -> list[Check]:
-    """Return the checks in `only`, or all. Ringing is added if `rings`, and load if there are `rates`."""
+    """Return the checks in `only`, or all, with `ringing` if `rings`, and `load` if there are `rates`."""
     *first, last = CHECKS
     asked = []
     if rings:

@@ -18,7 +18,7 @@ MACHINES = ("SettlementExpressArn", "SettlementStandardArn", "CompensationArn")
 QUEUE = "QueueUrl"
 
 PROOFS_MAX = 3
-"""Maximum proofs. Writes during a proof leave rows unproven; the next proof may find them at rest."""
+"""Maximum proofs of the books. Another proof follows if rows were written during the last one."""
 
 STREAM_READERS = 2
 """Readers of the stream: PublishEvents and SealJournal. PublishEvents also reads for merchants' sweeps."""
@@ -71,7 +71,7 @@ def triggers(run: Run) -> str:
 
 
 def _lag(run: Run, streams: Mapping[str, str]) -> str:
-    """Report the oldest record's age. Raises Refuted for a reader that lags."""
+    """Report the highest age of a record when a reader got it. Raises Refuted if a reader lags."""
     if run.stack.endpoint_url:
         return "the embedded AWS: measures no lag"
     client, oldest = run.stack.client("cloudwatch"), 0.0
@@ -102,9 +102,9 @@ def _ages(client: Any, function: str, ages: list[float]) -> list[float]:
 
 
 def canary(run: Run) -> str:
-    """Check that each alias directs all executions to one version, equal to the deployed machine.
+    """Check that each machine's alias starts only the deployed version of the machine.
 
-    After a rollback, all definitions are equal again, so the stack's status is checked, too.
+    This is true after a rollback, too, so the stack's status is also checked.
     """
     aliases = physical(run.stack, "AWS::StepFunctions::StateMachineAlias")
     if not aliases:

@@ -1,4 +1,4 @@
-"""A check's time limit. A timer of the operating system also ends a blocked call."""
+"""Limits a check's time by a timer of the operating system, which also ends a blocked call."""
 
 import signal
 from collections.abc import Iterator

@@ -104,7 +104,7 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _one(run: Run, client: Any, request: dict[str, str]) -> Paid:
-    """Send a payment. `seconds` is measured by AWS, without the network."""
+    """Send a payment. AWS measures its `seconds`, so they exclude the network."""
     key, sent_at = request["key"], time.monotonic()
     try:
         ended = client.start_sync_execution(
@@ -137,7 +137,6 @@ def _at_rest(run: Run, sent: list[str]) -> list[SettlementState]:
 
 
 def _sends(run: Run, began: float, rate: int, settled: int) -> tuple[int, int]:
-    """Return how many writes the payments at `rate` made, and how many conflicted."""
     prefix, found = f"acceptance-{run.id}-load-{rate}-", (0, 0)
 
     def are_told() -> bool:

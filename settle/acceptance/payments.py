@@ -23,18 +23,18 @@ from settlement.core.model.orders import REVERSE
 from settlement.core.model.status import FINISHED
 
 TWINS, THREADS, THREADS_EMBEDDED = 64, 64, 12
-"""Payments with one key, and the threads that send them. On the embedded AWS, each call is a process."""
+"""Payments with one key, and their threads: few on the embedded AWS, where each call is a process."""
 
 API_WAIT_SECONDS = 20
-"""Longest wait of the services' API."""
+"""Seconds that the services' API may wait for a settlement's end."""
 
 LOOK_SECONDS = 4
-"""Pause between polls. 32 twins then poll 8 times a second. AWS's lowest default limit is 10."""
+"""Pause between a twin's polls: 32 twins then poll 8 times a second. AWS's lowest default limit is 10."""
 
 _TWINS_END_AS = {"SETTLED", "PROCESSING"}
 
 STARTS_MAX = 5
-"""Maximum starts: a fast payment may end before its second start."""
+"""Maximum payments to try, because a fast one may end before its second start."""
 
 
 def express(run: Run) -> str:
@@ -85,7 +85,7 @@ def services(run: Run) -> str:
 
 
 def expect_status(what: str, answer: Answer, *wanted: int) -> None:
-    """Raise Refuted for an unwanted HTTP status, DoorForbidden if AWS denies."""
+    """Raise Refuted for an unwanted HTTP status, or DoorForbidden if AWS denies the call."""
     if answer.status == HTTPStatus.FORBIDDEN:
         raise DoorForbidden(Exit.FAILED, f"{what}: AWS does not let you call the services' API")
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -156,7 +156,7 @@ def twins(run: Run) -> str:
 
 
 def _judged(run: Run, request: dict[str, str], answers: Counter[tuple[str, str | None]]) -> str:
-    """Judge the twins' ends. Raises Refuted if money moved twice, even if AWS throttled some twins."""
+    """Judge the twins' answers. Raises Refuted if money moved twice, even if AWS throttled some twins."""
     state = run.rested(request["key"])
     status = str(state and state.status)
     ends = Counter[str]()

@@ -114,7 +114,6 @@ def _open(run: Run, payer: str, payee: str) -> int:
 
 
 def _close(run: Run, payer: str, payee: str) -> tuple[float, int]:
-    """Close the circuit by probes and payments. Return the seconds to a settled payment, and the refusals."""
     refused, began = 0, time.monotonic()
     while time.monotonic() - began < CLOSES_SECONDS_MAX:
         run.waits_for = "the circuit to close"

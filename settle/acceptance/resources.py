@@ -2,7 +2,7 @@ from settle.stack import Stack
 
 
 def physical(stack: Stack, kind: str) -> dict[str, str]:
-    """Return physical ids by construct. A logical id is the construct and eight characters."""
+    """Return the ids of one type's resources by construct, which is the logical id without its hash."""
     pages = stack.client("cloudformation").get_paginator("list_stack_resources")
     return {
         resource["LogicalResourceId"][:-8].removeprefix(stack.saga): resource["PhysicalResourceId"]

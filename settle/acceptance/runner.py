@@ -24,7 +24,6 @@ BOOKS_SECONDS_MAX = 3600
 """Time limit of the proof, which reads the whole table."""
 
 _PROOFS_MAX = 3
-"""Maximum proofs, as in `deployed.py`."""
 
 
 @dataclass
@@ -73,7 +72,7 @@ def prove(stack: Stack, checks: Sequence[Check], tell: Callable[[str], None]) ->
 
 
 def judge(check: Check, run: Run) -> Result:
-    """Return a check's result. An unexpected exception refutes the check.
+    """Run a check, and return its result. An unexpected exception refutes it.
 
     A denial or a throttle by AWS refutes nothing.
     """

@@ -47,7 +47,7 @@ class Way:
 
 
 def states(run: Run) -> str:
-    """Raise each rule's error in each task by TestState. Expect the task to follow the rule."""
+    """Let each task fail with each error of its rules, by TestState. Expect it to follow the rule."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TestState")
     client, tried = run.stack.client("stepfunctions", attempts=ATTEMPTS), 0
@@ -61,7 +61,7 @@ def states(run: Run) -> str:
 
 
 def ways(tasks: dict[str, Any]) -> Iterator[Way]:
-    """Yield each task's expected reactions to UNLISTED and the first error of each rule."""
+    """Yield how each task must react to UNLISTED, and to each retry and catch rule's first error."""
     for name, task in tasks.items():
         if task["Type"] != "Task":
             continue
@@ -86,7 +86,7 @@ def _matching(rules: list[Any], error: str) -> Any:
 
 
 def meet(client: Any, text: str, way: Way) -> None:
-    """Try one error in a task by TestState. Raises Refuted for an unexpected reaction."""
+    """Let a task fail with one error, by TestState. Raises Refuted for an unexpected reaction."""
     told = client.test_state(
         definition=text,
         stateName=way.state,

@@ -1,4 +1,4 @@
-"""Exhausted quotas, which prove nothing about the product."""
+"""Recognises exhausted quotas, which prove nothing about the product."""
 
 import re
 from collections.abc import Iterable

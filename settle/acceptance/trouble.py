@@ -74,7 +74,7 @@ def limbo(run: Run) -> str:
 
 
 def interval(run: Run) -> str:
-    """Check in an execution's history that a case of LIMBO waits for its input's `wait_seconds`."""
+    """Check in an execution's history that its case of LIMBO waits for the input's `wait_seconds`."""
     if run.stack.endpoint_url:
         raise NotApplicable("the embedded AWS: knows no TimeoutSecondsPath, and waits for a fixed time")
     if not run.stuck:

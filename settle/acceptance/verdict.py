@@ -6,7 +6,7 @@ from typing import Any
 from settle.acceptance.run import Run
 
 CHECK_SECONDS_MAX = 300
-"""AWS's limit for an Express execution."""
+"""A check's default time limit: AWS's limit for an Express execution."""
 
 
 class Verdict(StrEnum):

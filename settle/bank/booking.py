@@ -24,7 +24,10 @@ GROUP = "account"
 
 
 def pattern_of(stack: Stack, text: str | None) -> re.Pattern[str]:
-    """Return the account pattern, by default the stage's. Raises CommandFailed without an account group."""
+    """Return the pattern that finds accounts, by default the stage's.
+
+    Raises CommandFailed without an account group.
+    """
     if text is None:
         text = stack.outputs.get("StatementAccounts")
     if text is None:

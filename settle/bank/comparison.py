@@ -83,7 +83,7 @@ def compare(
 def on_record(stack: Stack, since: str, wanted: Wanted, counting: Counting = uncounted) -> dict[str, Any]:
     """Compare the lines recorded since a day with all deposits and withdrawals.
 
-    A statement that ends on day `since` or later counts whole: its balances cover all its lines.
+    A statement that ends on day `since` or later counts whole, because its balances cover all its lines.
     """
     now, unreadable = datetime.now(UTC), list[str]()
     record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -105,7 +105,6 @@ def _compared(
     added: Callable[[Spool, Watch, list[Finding]], Iterator[Statement]],
     unreadable: list[str],
 ) -> dict[str, Any]:
-    """Return the comparison. `added` adds lines and findings, and yields statements."""
     now, findings = datetime.now(UTC), list[Finding]()
     with _on_disk(), Spool() as spool, counting({}) as watch:
         record = BankRecord(stack.store, stack.config, unreadable.append)
@@ -134,7 +133,7 @@ def ever(now: datetime) -> Days:
 
 
 def tomorrow(now: datetime) -> str:
-    """Return the day after `now`, the last to search: a function's clock may be ahead."""
+    """Return the last day to search: the day after `now`, as a function's clock may be ahead."""
     return (now.date() + timedelta(days=1)).isoformat()
 
 
@@ -147,7 +146,6 @@ def _on_disk() -> Iterator[None]:
 
 
 def _amounts(stack: Stack, given: Sequence[str]) -> dict[str, int]:
-    """Parse amounts such as EUR=1000.00. Raises CommandFailed."""
     found = dict[str, int]()
     for one in given:
         currency, _, amount = one.partition("=")

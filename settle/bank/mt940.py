@@ -1,4 +1,4 @@
-"""SWIFT MT940. The library `mt-940` parses it field by field, so that an error has its line."""
+"""Reads SWIFT MT940. The library `mt-940` gets single fields, so an error can name its line."""
 
 import logging
 import re
@@ -64,7 +64,7 @@ class _Field:
 
     @property
     def first(self) -> str:
-        """The field's first line. A statement's last field may end with the next header."""
+        """The field's first line: a statement's last field may also contain the next header."""
         return self.parts[0].strip()
 
     @property

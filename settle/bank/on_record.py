@@ -1,4 +1,4 @@
-"""The bank's recorded files, their lines, and each line's order. It only reads."""
+"""Reads the bank's recorded files, their lines, and each line's order."""
 
 from datetime import datetime
 from typing import Any

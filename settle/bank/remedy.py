@@ -9,7 +9,7 @@ from settlement.bank.statement import Side
 from settlement.core.model import money
 
 ACCOUNT = "<account>"
-"""A placeholder. The bank does not name the account's owner."""
+"""Placeholder in a command for the account, which the bank does not name."""
 
 KEY_MAX = 64
 _DIGITS = 24

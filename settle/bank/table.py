@@ -1,4 +1,4 @@
-"""Statements in CSV. A file in TOML maps the bank's columns."""
+"""Reads statements in CSV. A file in TOML maps the bank's columns."""
 
 import csv
 import hashlib
@@ -19,7 +19,7 @@ _FIELD_MAX = 10_000
 _LINE_MAX = 100 * _FIELD_MAX
 _ACCOUNTS_MAX = 1_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""Undecodable bytes. `surrogateescape` keeps them until the error has its line."""
+"""Undecodable bytes: `surrogateescape` keeps them, so the error can name their line."""
 
 _ENCODINGS = {"utf-8", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252", "windows-1250", "ascii"}
 _DATE_PARTS = {"%d", "%m", "%Y", "%y"}
@@ -115,8 +115,8 @@ def _check_type(key: str, value: object) -> None:
 def read(file: BinaryIO, currencies: Mapping[str, int], columns: Columns) -> Iterator[Line | Statement]:
     """Yield each row's line, in order. Then yield a statement per account and currency.
 
-    Overlapping exports must agree. So a line without the bank's reference gets a name: its content, and its
-    count among equal rows. Raises UnreadableStatement with the line and the column.
+    A line without the bank's reference is named by its content and its count among equal rows, so it has one
+    name in overlapping exports. Raises UnreadableStatement with the line and the column.
     """
     return _Reading(currencies, columns).read(file)
 
@@ -276,7 +276,7 @@ class _Joined(io.RawIOBase):
 
 
 def _rows(file: io.RawIOBase, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of the row's first line. A line is held whole, up to a bound."""
+    """Yield each row with the number of the row's first line. Memory holds one line of bounded length."""
     encoding = "utf-8-sig" if columns.encoding.lower() == "utf-8" else columns.encoding
     text = io.TextIOWrapper(io.BufferedReader(file), encoding, "surrogateescape", newline="")
     lines = _Lines(text)

@@ -20,7 +20,7 @@ from settlement.books.page import Query
 
 DATABASE, PROJECTOR = "books", "projector"
 RESUMING_SECONDS, TRIES_MAX = 5, 24
-"""Seconds between tries, and maximum tries. A paused Aurora resumes in 15 s; after a day's pause, later."""
+"""Seconds between tries, and maximum tries. A paused Aurora resumes in 15 s, or later after a day."""
 
 _STATEMENT = re.compile(r"(?:[^;$'\-]|\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[$-])+", re.DOTALL)
 """One SQL statement. Semicolons in texts, comments and function bodies do not end it."""
@@ -62,7 +62,7 @@ def statements(revision: str | None) -> list[str]:
 
 
 def verifier(password: str) -> str:
-    """Return PostgreSQL's verifier of a password (RFC 5803). It keeps the password out of logs."""
+    """Return the verifier that PostgreSQL stores of a password (RFC 5803), so logs lack the password."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -27,7 +27,7 @@ class Connected:
 
 
 def project(connection: psycopg.Connection, name: str, content: bytes) -> Projected:
-    """Copy one object into the books. A repeat changes nothing. Raises one of UNREADABLE."""
+    """Copy one object of the journal into the books. A repeat changes nothing. Raises one of UNREADABLE."""
     return books.project(Connected(connection), name, content)
 
 
@@ -39,7 +39,7 @@ def waiting(connection: psycopg.Connection, copy: Copy) -> Iterator[Found]:
 
 
 def project_all(connection: psycopg.Connection, copy: Copy, total: Projected | None = None) -> Projected:
-    """Copy all new objects. `total` keeps the counts if an exception ends the copying.
+    """Copy the journal's new objects. `total` keeps the counts if an exception ends the copying.
 
     An unreadable or misnamed object does not block others.
     """

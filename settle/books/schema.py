@@ -29,7 +29,7 @@ ON CONFLICT DO NOTHING RETURNING 1
 
 
 def check(url: str) -> None:
-    """Raise CommandFailed for a bad URL: the driver's message would show the password."""
+    """Raise CommandFailed for a bad URL, because the driver's message would show the password."""
     if url == OF_THE_STACK:
         raise CommandFailed(
             Exit.USAGE,

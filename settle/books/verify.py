@@ -11,13 +11,13 @@ from settlement.core.ledger.keys import Row
 from settlement.core.model.timestamps import timestamp
 
 LAG = timedelta(minutes=15)
-"""Entries younger than this may be on their way. The journal gathers for two minutes, and may retry."""
+"""Age up to which entries may be on their way: the journal gathers for two minutes, and may retry."""
 
 DIFFERENCES_MAX = 100
-"""Differences to name; others are counted."""
+"""Maximum differences that are named; others are counted."""
 
 _CHUNKS = ((0, 15), (15, 30))
-"""Slices of a row's SHA-256, in hexadecimal digits. Their sums do not depend on the rows' order."""
+"""Slices of a row's SHA-256 (hexadecimal digits) to sum up, because sums ignore the rows' order."""
 
 _LINE = """
 concat_ws('|', key, step, to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -45,10 +45,10 @@ _YOUNG = """
 SELECT to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), count(*)
 FROM ledger.entry WHERE posted_at >= %(end)s GROUP BY 1
 """
-"""Young entries, counted by second. A busy stage has a million."""
+"""Counts entries younger than LAG by second, because a busy stage has a million."""
 
 _SUSPENSE = "ledger.entry WHERE booked_at <> posted_at"
-"""The rows of the view `ledger.suspense`. A user may be allowed to read only the entries."""
+"""The view `ledger.suspense`, written out, because a user may be allowed to read only the entries."""
 
 Day = tuple[str, str]
 Read = Callable[[], Iterable[Row]]
@@ -56,7 +56,7 @@ Read = Callable[[], Iterable[Row]]
 
 @dataclass
 class Sum:
-    """The entries of a day and currency; equal entries give equal sums."""
+    """Sums of a day's entries in a currency: equal entries give equal sums."""
 
     count: int = 0
     amount: int = 0

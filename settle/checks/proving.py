@@ -23,7 +23,7 @@ from settlement.core.model.errors import CheckUnavailable, InvalidRequest
 
 BEGINNING = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECONDS_MAX = 3.0
-"""The deadline of an answer, as in VerifyKyc."""
+"""Longest time for a check's answer, as in VerifyKyc."""
 
 ACTIONS = 12
 PAYMENTS_MAX = 3
@@ -115,7 +115,6 @@ class Life:
         return self
 
     def _start(self) -> None:
-        """Start a new environment, which remembers nothing."""
         self.check = file.load(self.path)
         _take_the_clock(_module(self.path))
         self.simulated: Simulated | None = getattr(_module(self.path), "SIMULATED", None)

@@ -12,7 +12,7 @@ _Request = TypeVar("_Request")
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer. If `show` cannot print, `note` is printed instead."""
+    """A request's answer. If `show` cannot print, `note` is printed instead."""
 
     code: Exit
     note: str

@@ -7,10 +7,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""Time to cache an answer. A stale answer is harmless: IAM refuses the order."""
+"""Seconds to cache allowed routes. A stale answer is harmless, because IAM refuses the order."""
 
 _AT_ONCE = 4
-"""Concurrent requests. The orders' API allows ten a second for all people."""
+"""Maximum concurrent requests. The orders' API allows ten a second for all people."""
 
 _FORBIDDEN, _MALFORMED = 403, 400
 

@@ -1,4 +1,4 @@
-"""Pages for decisions on cases of LIMBO and on proposals. They show, confirm and order a decision.
+"""Pages that show, confirm and order decisions on cases of LIMBO and on proposals.
 
 decide ─▶ what is possible, with its amounts ─▶ weigh ─▶ the reason ─▶ confirm ─▶ the orders' API
                                                   └── a proposal, and a retry ──────▶┘
@@ -53,7 +53,6 @@ def decide(console: Console, request: Request) -> Response:
 def _offers(
     console: Console, state: SettlementState, case: Mapping[str, Any], is_proposed: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield each decision with the verbs (resolve, propose) that this person may use."""
     possible = {
         one["decision"]: _verbs(console, state, one["decision"], is_proposed) if one["command"] else ()
         for one in case["decisions"]
@@ -76,7 +75,7 @@ def _route(decision: str, verb: str) -> str:
 
 
 def _moves(console: Console, key: str, decision: str) -> dict[str, str]:
-    """Return the reason against each move (approve, withdraw). Empty: the move is allowed."""
+    """Return, for approve and withdraw, why this person may not do it. Empty: the person may."""
     latest = proposals.latest(console.stack, key)
     routes = {move: f"{decision}/{move}" for move in (Move.APPROVE.value, Move.WITHDRAW.value)}
     allowed = console.allowed.of(routes.values())

@@ -17,10 +17,10 @@ from settle.console.session import Session
 from settle.reports.page import render
 
 ENTER = "/enter"
-"""The one path without a session."""
+"""The only path that needs no session."""
 
 FORM_BYTES_MAX = 16_384
-"""A reason has at most 500 characters, each at most twelve bytes in a form."""
+"""Maximum size of a form: a reason has at most 500 characters, each at most twelve bytes."""
 
 _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 16
@@ -104,7 +104,7 @@ def cookie_name(port: int) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Return security headers. The referrer policy `no-referrer` would give our forms the origin `null`."""
+    """Return security headers, without `no-referrer`, which would give our forms the origin `null`."""
     policy = render.policy(form_action="'self'")
     return {
         "content-security-policy": f"{policy}; frame-ancestors 'none'",

@@ -22,7 +22,7 @@ from settlement.core.model.status import FINISHED, Status
 LIVE_SECONDS = 5
 
 LIVE_TIMES = 60
-"""Reloads before a page stops. An unattended browser must not keep a session open."""
+"""Reloads after which a page stops, so an unattended browser does not keep a session open."""
 
 STATEMENT_LINES = 100
 
@@ -151,7 +151,7 @@ def _given(request: Request) -> dict[str, str]:
 
 
 def _times(console: Console, request: Request) -> tuple[datetime | None, datetime | None]:
-    """Return `since` and `until`, which is excluded. None: not given. Raises CommandFailed."""
+    """Parse a request's `since` and `until` (exclusive). None: not given. Raises CommandFailed."""
     at = console.now()
     since, until = (
         instants.parse(text, at, name) if text else None for name, text in _given(request).items()

@@ -7,13 +7,13 @@ from typing import Any
 from settle.stack import Stack
 
 Describe = Callable[[Stack, Mapping[str, Any]], tuple[str, dict[str, Any]]]
-"""Takes the stack and the path's parameters. Returns a template and its values."""
+"""Makes a page: takes the stack and the path's parameters, returns a template and its values."""
 
 ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.payout_pages",
     "payruns": "settle.payruns.payrun_pages",
 }
-"""Modules with `PAGES` (functions by path) and `NAME`. The frame links the first path as `NAME`."""
+"""Modules with `PAGES` (functions by path), and `NAME`, the text of the link to the first path."""
 
 
 def pages() -> dict[str, Describe]:

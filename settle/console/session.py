@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 TOKEN_SECONDS = 600
-"""Lifetime of the address. A person can copy it in this time, but not find it in an old terminal."""
+"""Lifetime of the address with the token: a person can copy it, but one in an old terminal is useless."""
 
 IDLE_SECONDS = 1_800
 """Longest time between requests. An unattended browser must not give orders."""

@@ -27,8 +27,8 @@ _NEW_QUEUE_SECONDS = 1
 def hearing(stack: Stack, key: str | None) -> Iterator[Iterator[dict[str, Any] | None]]:
     """Yield events as they come: those of settlement `key`, or all. Yield None after each poll of up to 2 s.
 
-    An existing settlement starts with a snapshot: its events may be over. The rule takes effect after a
-    moment; a change before then gives another snapshot. At the end, the rule and the queue are removed.
+    The events of an existing settlement begin with a snapshot, because none may follow. A change before the
+    rule takes effect gives another snapshot. At the end, the rule and the queue are removed.
     """
     name = f"{_prefix(stack)}{int(time.time())}-{secrets.token_hex(3)}"
     try:
@@ -47,7 +47,7 @@ def _prefix(stack: Stack) -> str:
 def _listen(stack: Stack, name: str, key: str | None) -> str:
     """Create a rule and its queue. Return the queue's URL.
 
-    The queue is created with its policy: a later call about a new queue may fail for a second.
+    The queue is created with its policy, because a later call about a new queue may fail for a second.
     """
     sqs, events, bus = stack.client("sqs"), stack.client("events"), stack.outputs["OutcomeBusName"]
     pattern = (

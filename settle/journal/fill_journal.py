@@ -10,7 +10,7 @@ from settlement.journal.sealed_journal import SealedJournal
 from settlement.proof import sealed_copy
 
 ROWS_MAX = 1_000
-"""Rows per object."""
+"""Maximum rows per object."""
 
 
 def fill(stack: Stack) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def compare(stack: Stack, against: str, kept: str | None) -> dict[str, Any]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Raise CommandFailed if the block's comparison is cut off."""
+    """Raise CommandFailed if something ends the block's comparison early."""
     try:
         yield
     except CutOff as reason:

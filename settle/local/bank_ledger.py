@@ -116,7 +116,7 @@ class Bank:
             return Answer(200, payments[0].told())
 
     def _arrive(self, payment: Payment, sent: bytes, behaviour: Behaviour, now: datetime) -> Answer:
-        """Execute an order, or return the true answer to a known key, even after a wrong one."""
+        """Execute an order. For a known key, return the true answer, even if the first was wrong."""
         known = self._keys.get(payment.reference)
         if known and now < known.used_at + timedelta(seconds=self.settings.window_seconds):
             if known.sent != sent:
@@ -179,7 +179,6 @@ class Bank:
     # The clock
 
     def _catch_up(self) -> datetime:
-        """Run all due actions; return the bank's time."""
         now = self._true_now() + self._advanced
         while self._due and self._due[0][0] <= now:
             at, _, happen = heapq.heappop(self._due)

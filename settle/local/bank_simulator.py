@@ -105,7 +105,6 @@ class Desk(JsonHandler):
         return dict(order)
 
     def _is_known(self) -> bool:
-        """Return whether the token is known. If not, answer 401."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         tokens = self.server.bank.settings.tokens
         is_known = scheme.lower() == "bearer" and bool(token) and (not tokens or token in tokens)

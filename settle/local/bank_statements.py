@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from settlement.core.model import money
 
 IBAN = "DE89370400440532013000"
-"""The customer's account, with a sub-account for each currency."""
+"""The stage's account at the bank, with a sub-account for each currency."""
 
 _FILE = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'

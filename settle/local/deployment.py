@@ -34,7 +34,7 @@ def bootstrap(running: Running) -> None:
 
 
 def deploy(running: Running, sources: str) -> Running:
-    """Deploy the app. Return the record with the outputs, and with the digest `sources`."""
+    """Deploy the app. Return the embedded AWS's record with the outputs and the digest `sources`."""
     outputs_file = state.SCRATCH / "outputs.json"
     urls = ("-c", f"kyc_url={running.kyc_url}", "-c", f"bank_url={running.bank_url}")
     context = ("-c", "stage=local", *urls)
@@ -154,6 +154,6 @@ def _run(words: list[str], folder: Path, environment: Mapping[str, str]) -> None
 
 
 def _kill_group(leader: int) -> None:
-    """Kill the whole process group. The synthesis would outlive the CLI alone."""
+    """Kill the whole process group, because the synthesis would outlive a killed CLI."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

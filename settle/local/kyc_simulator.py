@@ -194,7 +194,7 @@ class Server(ThreadingHTTPServer):
     def decide(
         self, key: str, decision: str = "APPROVED", reference: str = "", event: str = ""
     ) -> dict[str, Any]:
-        """Call the webhook until a final answer or WEBHOOK_SECONDS_MAX; return the last answer."""
+        """Send a decision by the webhook until a final answer or WEBHOOK_SECONDS_MAX. Return the answer."""
         body = json.dumps(
             {
                 "idempotency_key": key,

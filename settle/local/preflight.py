@@ -10,7 +10,7 @@ from settle.stack import sagas_of
 
 
 def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
-    """Return a stage's findings, with settings from the context. Raises CommandFailed."""
+    """Check the AWS account for a stage with the context's settings. Raises CommandFailed."""
     config, plan = constructs.module("preflight", "config"), constructs.module("preflight", "preflight.plan")
     try:
         settings = config.settings_of({"stage": stage} | dict(map(_pair, context)))
@@ -22,7 +22,7 @@ def findings(stage: str, context: list[str]) -> list[dict[str, Any]]:
 
 
 def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dict[str, Any]]:
-    """Return findings for a saga in a user's app. Raises CommandFailed.
+    """Check the AWS account for a saga in a user's app. Raises CommandFailed.
 
     `app` is the command that synthesises it, or the folder of its synthesis.
     """
@@ -51,7 +51,6 @@ def findings_of_app(app: str, stack: str | None, context: list[str]) -> list[dic
 
 
 def _templates(folder: Path) -> dict[str, Any]:
-    """Return templates by stack, of a cloud assembly and its nested assemblies."""
     found = {}
     for manifest in (*folder.glob("manifest.json"), *folder.rglob("assembly-*/manifest.json")):
         for name, one in json.loads(manifest.read_text("utf-8")).get("artifacts", {}).items():

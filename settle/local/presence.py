@@ -59,7 +59,7 @@ def answers(found: Running) -> bool:
 
 
 def answers_in_time(found: Running, seconds: float) -> bool:
-    """Return whether an answer comes within `seconds`, before the process ends."""
+    """Return whether the embedded AWS answers within `seconds`, before its process ends."""
     give_up_at = time.monotonic() + seconds
     while not answers(found):
         if time.monotonic() > give_up_at or processes.has_ended(found.pid):

@@ -17,7 +17,7 @@ POSTGRESQL, FOLLOWER = "postgres", "follow"
 """The server of finance's books, and the `settle ledger` subcommand that fills them."""
 
 CDK = "cdk"
-"""The CDK CLI. It works in the app's folder, but its arguments name SCRATCH. Outlives a killed `settle`."""
+"""The CDK CLI, which outlives a killed `settle`. Its folder is the app's, but its arguments name SCRATCH."""
 
 _PROGRAMS = ("ministack", "awslambdaric", KYC_SIMULATOR, BANK_SIMULATOR, POSTGRESQL, FOLLOWER, CDK)
 

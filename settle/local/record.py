@@ -22,7 +22,7 @@ _ADDRESSES = {
     "START_QUEUE_URL": "StartQueueUrl",
 }
 _APIS = {"SETTLEMENTS_API_URL": "SettlementsApiUrl", "ORDERS_URL": "OrdersUrl"}
-"""Variables for docs/calling's examples, with their outputs."""
+"""Variables of the examples in docs/calling, each with the stack's output."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs a migration. Its role can do nothing else."""
+"""Runs a migration under a role that can do nothing else."""
 
 import os
 import time

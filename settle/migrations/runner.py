@@ -14,7 +14,7 @@ LEASE = timedelta(seconds=30)
 """A runner writes after each page. After this time without a write, another runner may continue."""
 
 PAGE_SECONDS, PAGE_ROWS_MAX = 10, 500
-"""Time and rows of a page. A page is well within the lease."""
+"""Maximum seconds and rows of a page, well within the lease."""
 
 
 class NotAlone(Exception):

@@ -8,7 +8,7 @@ from settle.commands.options import find
 CASES_MAX = 50
 
 Offered = list[tuple[str, str]]
-"""Words, each with the hint that a shell shows."""
+"""Completions: words, each with the hint that a shell shows."""
 
 
 def stuck_keys(context: typer.Context, incomplete: str) -> Offered:

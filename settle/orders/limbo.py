@@ -95,7 +95,7 @@ def _proposed(found: Proposals, key: str) -> dict[str, Any]:
 
 
 def show(stack: Stack, key: str) -> dict[str, Any]:
-    """Return a case with its decisions. Raises CommandFailed without an open case."""
+    """Return a settlement's open case with each decision. Raises CommandFailed if there is none."""
     state = state_of(stack, key)
     if state.status is not Status.LIMBO:
         raise CommandFailed(Exit.CONFLICT, f"{key}: is {state.status}, not in LIMBO")
@@ -115,7 +115,6 @@ def show(stack: Stack, key: str) -> dict[str, Any]:
 
 
 def _choice(stack: Stack, state: SettlementState, case: Case, decision: Decision) -> dict[str, Any]:
-    """Return a decision's effect and command. The command is None for an impossible decision."""
     try:
         compensation.ensure_can_resolve(state, decision)
     except Refusal as refusal:

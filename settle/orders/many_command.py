@@ -1,4 +1,4 @@
-"""One decision on many cases of LIMBO. It is a dry run, or orders with the dry run's digest."""
+"""Decides many cases of LIMBO at once: as a dry run, or with the dry run's digest."""
 
 import re
 from functools import partial

@@ -11,7 +11,7 @@ from settlement.orders.requests import REVERSE_PART, PartialReversal, parse_part
 
 
 def next_part(stack: Stack, key: str, amount: str, reason: str) -> int:
-    """Return the next part's number.
+    """Return the number of a payment's next reversal in part.
 
     Raises CommandFailed if an earlier part has the same `amount` and `reason`. This call may then be a repeat
     after a lost answer.

@@ -38,7 +38,7 @@ class Proposals:
 
 
 def open_on_many(stack: Stack, states: Sequence[SettlementState]) -> Proposals:
-    """Return open proposals, read 100 rows a call."""
+    """Return the settlements' open proposals, read 100 rows a call."""
     found, unreadable = dict[str, Proposal](), dict[str, str]()
 
     def put_aside(row: Row, reason: str) -> None:

@@ -61,7 +61,7 @@ def is_on_record(stack: Stack, state: SettlementState, decision: Decision, reaso
 def ensure_shown(
     stack: Stack, state: SettlementState, verb: str, decision: Decision, **options: object
 ) -> None:
-    """Raise CommandFailed from the second case: a command without `case` may mean an earlier one."""
+    """Raise CommandFailed from the second case, as a command without `case` may mean an earlier one."""
     if state.case_number > 1:
         show = stack.command("limbo show", state.key)
         decide = stack.command(verb, state.key, decision, **options, case=state.case_number, reason=REASON)

@@ -10,10 +10,10 @@ ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.ordered",
     "payruns": "settle.payruns.ordered",
 }
-"""Modules with a function `lines`."""
+"""Modules whose function `lines` yields a room's orders."""
 
 
 def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:
-    """Yield the rooms' orders from time `first` to before `last`, unsorted. Each has all fields."""
+    """Yield the rooms' orders from time `first` to before `last`, unsorted. Each has all `fields`."""
     for name in ROOMS.values():
         yield from import_module(name).lines(stack, fields, first, last)

@@ -1,4 +1,4 @@
-"""Standard output and error, and the layout of records and tables. All text passes `printable`.
+"""Prints to standard output and error, and lays out records and tables. All text passes `printable`.
 
 Values are never cut or broken: a person copies keys and commands. A character that the locale lacks is
 escaped. An unwritable answer raises OSError; an unwritable note is dropped.

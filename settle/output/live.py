@@ -16,7 +16,7 @@ _CLAIMED = ("key", "status", "claimed_at", "finished_at", *_PROGRESS)
 _INSTANTS = frozenset({"since", "recover_at", "deadline_at", "claimed_at", "finished_at"})
 _TROUBLE = "bold red"
 _BEHIND_SECONDS = 120
-"""Recovery is late after this time: it runs each minute."""
+"""Delay after which recovery is late: it runs each minute."""
 
 _CLOSED = "CLOSED"
 

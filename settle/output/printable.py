@@ -1,4 +1,4 @@
-"""Text that cannot move a terminal's cursor, change a colour or end a line."""
+"""Makes text that cannot move a terminal's cursor, change a colour or end a line."""
 
 import unicodedata
 

@@ -21,7 +21,7 @@ from settle.output.printable import printable
 LINE_SECONDS = 10
 
 Count = Callable[[str, int], None]
-"""Takes an activity and its number of finished items."""
+"""Shows progress. Takes an activity and its number of finished items."""
 
 
 @contextmanager

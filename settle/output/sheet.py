@@ -20,7 +20,7 @@ def text(
     guarded: bool = False,
     head: bool = True,
 ) -> str:
-    """Return a line with the field names, then the `lines`. Spaces join the elements of a list.
+    """Return CSV: a line with the field names, then the `lines`. Spaces join the elements of a list.
 
     If `guarded`, a cell that looks like a formula gets a leading `'`. The fields in `numbers` get none: they
     may be negative.

@@ -28,7 +28,7 @@ _EFFECTS: Mapping[tuple[Status, Verdict], str] = {
 
 @dataclass
 class OnRecord:
-    """Proposals about a case's current state, the approved one, and the names of `unreadable` rows."""
+    """Decisions on record about a case's current state, and the names of `unreadable` rows."""
 
     proposed: dict[Verdict, dict[str, str]] = field(default_factory=dict)
     approved: dict[str, str] | None = None
@@ -48,7 +48,7 @@ def describe(stack: Stack, state: State, found: OnRecord) -> dict[str, Any]:
 
 
 def approval(stack: Stack, state: State, order: Mapping[str, Any]) -> str:
-    """Return another person's command to approve a proposal about the current case."""
+    """Return the command by which another person approves a proposal on the current case."""
     against = order.get("contradicts", False)
     return _command(stack, state, "approve", order["verdict"], order.get("account"), against=against)
 
@@ -64,7 +64,7 @@ def on_record(stack: Stack, states: Sequence[State]) -> dict[str, OnRecord]:
 
 
 def decisions(stack: Stack, key: str, beginning: str = "") -> tuple[list[Row], list[str]]:
-    """Return proposals and approvals by sort key prefix `beginning`, and the names of malformed rows."""
+    """Return a payout's decisions with sort key prefix `beginning`, and the names of malformed rows."""
     unreadable = list[str]()
     rows = stack.store.entries(
         keys.payout_approved(key, 0, "")["pk"],

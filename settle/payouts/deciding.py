@@ -1,4 +1,4 @@
-"""Two persons' decisions about a case, and looks at a payout, sent to the orders' API."""
+"""Asks the orders' API for looks at a payout, and for two persons' decisions about a case."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,8 +37,8 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
 def approve(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
     """Approve another person's proposal with this `digest`. Safe to repeat, even after its effect.
 
-    The stage compares the payout with what was shown. The answer's `payout` is the payout afterwards. Without
-    it, `not_yet` says why the verdict waits for FollowPayouts' next run. Raises CommandFailed.
+    The stage compares the payout with the shown state. The answer has the changed `payout`, or in `not_yet`
+    the reason why the verdict waits for FollowPayouts' next run. Raises CommandFailed.
     """
     return give(stack, "approve-payout", _checked(order))
 
@@ -49,7 +49,7 @@ def _checked(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown_state(stack: Stack, order: Mapping[str, Any]) -> State:
-    """Return the ordered payout's state. Raises CommandFailed if it has changed since the person saw it."""
+    """Return an order's payout. Raises CommandFailed if it has changed since the person saw it."""
     key, case, digest = (order.get(name) for name in ("key", "case", "digest"))
     state = state_of(stack, order["key"])
     look = f"look at `{stack.command('payout status', state.key)}`"

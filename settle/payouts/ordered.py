@@ -21,7 +21,7 @@ _MOVING = ("paid", "not-paid", "give-back")
 
 
 def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:
-    """Yield the orders from time `first` to before `last`, oldest month first. Each has all fields."""
+    """Yield the orders from time `first` to before `last`, oldest month first. Each has all `fields`."""
     for month in keys.order_months(first[: keys.MONTH], last[: keys.MONTH]):
         listed = index.between(stack, keys.payout_orders_partition(month), first, last)
         while found := list(islice(listed, index.BATCH_MAX)):

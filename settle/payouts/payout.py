@@ -47,7 +47,7 @@ def is_told(answer: Mapping[str, Any], key: str) -> bool:
 
 
 def code_of(answer: Mapping[str, Any]) -> Exit:
-    """The exit code of a described payout: LIMBO for any open case."""
+    """Return a described payout's exit code: LIMBO if it has an open case."""
     if answer.get("case"):
         return Exit.LIMBO
     status = Status(answer["status"])
@@ -104,7 +104,7 @@ def _lines(stack: Stack, state: State, rows: Sequence[Row]) -> tuple[list[dict[s
 
 
 def page_of(described: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The template of a described payout, and its values."""
+    """Return the template for a described payout, and the values."""
     facts = {name: value for name, value in described.items() if name not in _APART}
     return "payout.html", {"payout": described, "facts": facts}
 

@@ -25,12 +25,11 @@ def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _readable(found: Listed) -> dict[str, Any]:
-    """Drop unreadable lines. Keep cases with an unreadable proposal."""
     return {"lines": [one for one in found.lines if one["status"] is not None], "more": found.more}
 
 
 def payout(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A payout's page. Raises CommandFailed, MalformedRow."""
+    """Return the template and values of a payout's page. Raises CommandFailed, MalformedRow."""
     return page_of(describe(stack, check_key(given["key"])))
 
 

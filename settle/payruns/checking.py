@@ -1,4 +1,4 @@
-"""Checks a sheet against the stage."""
+"""Checks a spreadsheet of payments against the stage, before it is proposed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from settlement.payruns.file import Header, Kind, Line, RunFile
 from settlement.payruns.run import ENDED, Status
 
 EARLIER = timedelta(days=20)
-"""Age of an ended run up to which equal lines are duplicates. Two months' salaries are not."""
+"""Age up to which an ended run's equal lines are duplicates, unlike the salaries of two months."""
 
 BACK = frozenset({"REJECTED", "COMPENSATED", "RETURNED", outcomes.REFUSED})
 """Outcomes after which the payer has the money: such a line may be paid again."""
@@ -55,7 +55,7 @@ class Checked:
 
 
 def check(stack: Stack, sheet: Sheet, header: Header, at: datetime) -> Checked:
-    """Check every line. Raises CommandFailed, MalformedRow."""
+    """Check every line of a sheet. Raises CommandFailed, MalformedRow."""
     checked = Checked(RunFile(header, sheet.lines), list(sheet.problems))
     if len(checked.file.content) > bucket.BYTES_MAX:
         told = f"the run's file would have over {bucket.BYTES_MAX} bytes: split the sheet"
@@ -217,7 +217,6 @@ def _earlier(stack: Stack, checked: Checked, at: datetime) -> list[tuple[OnRecor
 def _paid_before(
     stack: Stack, run: RunFile, earlier: Sequence[tuple[OnRecord, RunFile]]
 ) -> Iterator[Problem]:
-    """Name lines that another run has paid, or may still pay."""
     wanted: Mapping[Same, list[Line]] = _by_content(run.lines)
     for one, its in earlier:
         equal = [line for line in its.lines if _same(line) in wanted]

@@ -1,4 +1,4 @@
-"""Orders on a run. Its file is compared with its proposal before each order."""
+"""Gives orders on a pay run, after its file is compared with its proposal."""
 
 from datetime import datetime
 from typing import Any

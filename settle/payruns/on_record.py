@@ -1,4 +1,4 @@
-"""Runs from the stack: proposal, approvals, progress and file."""
+"""Reads pay runs from the stack: proposal, approvals, progress and file."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ FIELDS = ("name", "status", "payer", "kind", "lines", "sums", "started", "ended"
 _ABSENT = dict.fromkeys(
     ("NoSuchKey", "AccessDenied"), "it is not in the bucket, or you may not read it; pay nothing of this run"
 )
-"""Without the right to list a bucket, S3 answers AccessDenied for a missing file."""
+"""S3's errors for a missing file: AccessDenied without the right to list the bucket."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from settlement.proof import payrun_rows
 
 
 def lines(stack: Stack, fields: Sequence[str], first: str, last: str) -> Iterator[aside.Line]:
-    """Yield the orders from time `first` to before `last`, run by run. Each has all fields."""
+    """Yield the orders from time `first` to before `last`, run by run. Each has all `fields`."""
     runs = dict.fromkeys(
         keys.subject(key)[1]
         for partition in (keys.PAYRUNS_RUNNING, keys.PAYRUNS, keys.PAYRUNS_RUNNING)

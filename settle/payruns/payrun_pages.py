@@ -18,7 +18,7 @@ def payruns(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def payrun(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A run's page. Raises CommandFailed, MalformedRow."""
+    """Return the template and values of a run's page. Raises CommandFailed, MalformedRow."""
     return described(stack, on_record.find(stack, given["run"]), lines_max=LINES_MAX)
 
 

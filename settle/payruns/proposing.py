@@ -1,4 +1,4 @@
-"""Proposes a checked sheet as a run."""
+"""Proposes a checked spreadsheet as a pay run."""
 
 from typing import Any
 
@@ -12,14 +12,13 @@ from settle.stack import Stack
 from settlement.payruns import bucket
 
 _THERE = "PreconditionFailed"
-"""S3's answer for a taken name."""
 
 _CONFLICT = "ConditionalRequestConflict"
 """S3's answer while another command puts the name."""
 
 
 def propose(stack: Stack, checked: Checked, reason: str) -> dict[str, Any]:
-    """Put the file, and propose the run; return it as recorded. Safe to repeat. Raises CommandFailed."""
+    """Upload the file, and propose the run; return it as recorded. Safe to repeat. Raises CommandFailed."""
     header, content = checked.file.header, checked.file.content
     try:
         stack.client("s3").put_object(

@@ -116,7 +116,7 @@ class _Rules:
 
     @cached_property
     def fields(self) -> Mapping[str, str]:
-        """The field of each allowed column."""
+        """The field that each allowed column fills."""
         others = {"destination": "payee"} if self.kind is Kind.PAYOUTS else {name: name for name in _TEXTS}
         return {"payee": "payee", "amount": "amount", "currency": "currency", **others}
 
@@ -136,7 +136,7 @@ class _Rules:
 
 
 class _Stopped(Exception):
-    """The rest of the file cannot be understood."""
+    """Ends the reading: the rest of the file cannot be understood."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -296,7 +296,6 @@ def _csv_rows(at: int, first: str, lines: _Texts, rules: _Rules) -> Iterator[tup
 
 
 def _records(lines: _Texts, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record, and the number of its first line."""
     for number, text in lines:
         record = _record(number, text, lines)
         try:
@@ -378,7 +377,6 @@ def _broken(rules: Mapping[str, tuple[str, str]], text: str) -> str | None:
 
 
 def _canonical(text: str) -> str:
-    """Return the text in NFC with plain blanks, as a payment's request stores it."""
     if text.isascii():
         return text
     composed = unicodedata.normalize("NFC", text)

@@ -30,7 +30,7 @@ def progress_of(one: OnRecord, left: float | None = None) -> str:
 
 
 def left_seconds(first: Run, state: Run, seconds: float) -> float | None:
-    """Return the seconds to the last line's start, at the rate of the last `seconds`. None: unknown rate."""
+    """Return the seconds until the last line starts, at the rate since `first`. None: unknown rate."""
     started = state.started - first.started
     if state.status is not Status.RUNNING or started <= 0:
         return None

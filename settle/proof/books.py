@@ -40,7 +40,7 @@ def prove(
 
 
 def _estimate(stack: Stack) -> int:
-    """Return DynamoDB's row count. It is some hours old. Without permission, it is 0."""
+    """Return DynamoDB's count of rows: some hours old, or 0 without permission."""
     try:
         described = stack.client("dynamodb").describe_table(TableName=stack.outputs["TableName"])
     except (ClientError, BotoCoreError):

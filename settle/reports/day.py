@@ -116,7 +116,6 @@ def _ranked(counts: Counter[str]) -> list[dict[str, Any]]:
 
 
 def _percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return the smallest value that `percent` % of the values do not exceed."""
     return ordered[math.ceil(len(ordered) * percent / 100) - 1] if ordered else None
 
 

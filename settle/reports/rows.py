@@ -14,9 +14,9 @@ _Read = TypeVar("_Read")
 
 
 def steady(stack: Stack, place: Row, read: Callable[[Row | None], _Read]) -> _Read | None:
-    """Return what `read` finds between two equal reads of a row. None: the row changes each time.
+    """Return the result of `read` between two equal reads of a row. None: the row changes each time.
 
-    With one read, a step might show without its entry.
+    Otherwise, a step might show without its entry.
     """
     row = stack.store.read(place)
     for _ in range(LOOKS_MAX):

@@ -15,7 +15,7 @@ from settlement.retention.expiry import EXPIRES
 
 
 def expired(stack: Stack, archive: str, account: str, now: datetime) -> dict[tuple[str, str], Row]:
-    """Return expired entries by key, as sealed.
+    """Return an account's expired entries by key, as sealed.
 
     Raises CommandFailed for an unreadable or changed object.
     """

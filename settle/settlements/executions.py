@@ -11,7 +11,7 @@ RUNNING = "RUNNING"
 
 
 def describe(stack: Stack, state: SettlementState) -> dict[str, Any]:
-    """Describe the owner, executions, deadline, recovery's next check, and activity.
+    """Describe a settlement's owner, executions, deadline, recovery's next check, and activity.
 
     For a finished settlement, Step Functions is not called.
     """

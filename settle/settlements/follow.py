@@ -7,7 +7,7 @@ from settlement.core.model.state import SettlementState
 from settlement.core.model.status import FINISHED, Status
 
 FOLLOW_SECONDS_MAX = 120
-"""Longest wait for an end. Reversals in trouble retry for minutes."""
+"""Longest wait for a settlement's end: reversals in trouble retry for minutes."""
 
 _POLL_SECONDS = 0.25
 

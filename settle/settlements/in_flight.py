@@ -1,4 +1,4 @@
-"""Lists of settlements. They come from raw rows, so they include malformed ones."""
+"""Lists settlements from raw rows, so malformed ones are included."""
 
 import heapq
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Settlements that the table's index lists, read from the table.
+"""Reads the settlements that the table's index lists.
 
     index, lazily          table, 100 rows a call          answer
     shard 0 ──┐
@@ -28,7 +28,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows. `more`: there are others. `unreadable`: keys of unreadable rows, with reasons."""
+    """Rows that an index lists, whether there are `more`, and keys of `unreadable` rows with the reasons."""
 
     rows: list[Row]
     more: bool
@@ -52,7 +52,7 @@ def listed(stack: Stack, partitions: Sequence[str], left: Collection[str], limit
 
 
 def between(stack: Stack, partition: str, since: str, until: str) -> Iterator[Row]:
-    """Return keys from sort key `since` to before `until`."""
+    """Return a partition's keys from sort key `since` to before `until`."""
     times = {":since": {"S": since}, ":until": {"S": until}}
     found = _entries(
         stack, stack.client("dynamodb"), partition, " AND gsi1sk BETWEEN :since AND :until", times

@@ -8,7 +8,7 @@ class Machine(StrEnum):
 
 
 def explain(cause: str) -> str:
-    """Return a cause's message. Lambda wraps it in JSON; a stalled settlement wraps it again."""
+    """Return an error cause's message. Lambda wraps it in JSON, and a stalled settlement wraps it again."""
     try:
         content = json.loads(cause)
         if "errorMessage" in content:

@@ -14,12 +14,12 @@ INPUT_BYTES_MAX = 262_144
 
 
 def read_requests(file: str) -> list[str]:
-    """Return raw requests, as `numbered` does."""
+    """Return a file's raw requests, as `numbered` reads them."""
     return list(numbered(file).values())
 
 
 def numbered(file: str) -> dict[int, str]:
-    """Return raw requests by line number: the file if it is one JSON value, else each line.
+    """Return raw requests by line number: the whole file if it is one JSON value, else its lines.
 
     `-` reads standard input. Raises CommandFailed.
     """
@@ -50,7 +50,7 @@ def _text(file: str) -> str:
 
 
 def labelled(request: str, reference: str | None, metadata: Mapping[str, str]) -> str:
-    """Add a reference and metadata. Raises CommandFailed if the request has its own."""
+    """Add a reference and metadata to a request. Raises CommandFailed if it has its own."""
     added: dict[str, Any] = {"reference": reference} if reference is not None else {}
     added |= {"metadata": metadata} if metadata else {}
     if not added:

@@ -29,7 +29,7 @@ _IN_ORDER = (
     *(name for step in Step for name in ((step, REVIEW) if SAGA[step].decides else (step,))),
     *(step.reversal for step in REVERSIBLE),
 )
-"""The order of lines within a millisecond."""
+"""Order of the steps within a millisecond."""
 
 
 def state_of(stack: Stack, key: str) -> SettlementState:

@@ -52,7 +52,6 @@ def look(stack: Stack, at: datetime) -> dict[str, Any]:
 
 
 def _in_flight(stack: Stack, now: datetime) -> dict[str, Any]:
-    """Describe the settlements due first; `oldest` excludes settlements in review."""
     at = timestamp(now)
     found = in_flight.in_flight(stack, LOOKED_AT_MAX)
     shown = in_flight.in_flight_lines(stack, found)

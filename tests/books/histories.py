@@ -19,7 +19,7 @@ from tests.world.sealed import inserted
 
 LATER = datetime(2027, 2, 1, tzinfo=UTC)
 ENDS = {"2026-11": "2026-12-01T00:00:00Z", "2026-12": "2027-01-01T00:00:00Z"}
-"""The end of the town's month, and of a later one, whose closing closes both."""
+"""Ends of the month of the test entries, and of the next month, whose closing closes both."""
 
 
 LINES = 5
@@ -58,7 +58,7 @@ class Broken(Exception):
 
 @dataclass
 class History:
-    """A seeded life of a town's books; `connect` opens a connection to an empty ledger."""
+    """A random history, given by `seed`, on the empty ledger to which `connect` opens connections."""
 
     town: Town
     connect: Callable[[], psycopg.Connection]

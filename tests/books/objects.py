@@ -1,4 +1,4 @@
-"""Entries of a town and the journal's objects with them."""
+"""Makes entries and journal objects for the books' tests."""
 
 import gzip
 from datetime import datetime
@@ -12,7 +12,7 @@ from tests.world.sealed import inserted
 
 
 def entry(town: Town, number: int, **change: Any) -> dict[str, Any]:
-    """Return a town's first entry as the journal line of another deposit."""
+    """Return the journal line of another deposit, a copy of the town's first entry."""
     row = towns.entries(town)[0]
     sk = f"{row['posted_at']}#deposit-{number:08}:{row['step']}"
     return inserted({**row, "sk": sk, **change})

@@ -53,7 +53,7 @@ class Secrets:
 
 
 class Stack(SimpleNamespace):
-    """A stack with Aurora books, here a database of this server."""
+    """Stands for a stack with Aurora books, over a local database."""
 
     def client(self, service: str, attempts: int = 5) -> Any:
         assert (service, attempts) in (("rds-data", 1), ("secretsmanager", 5))
@@ -106,7 +106,6 @@ def test_aurora_migration_makes_the_same_schema_as_a_direct_connection(
 def test_a_migration_gives_the_projector_its_secrets_current_password(
     stack: Any, empty: str, town: Town
 ) -> None:
-    """Each migration sets the secret's current password and preserves everything else."""
     told = [*towns.objects(town).items()]
     for number, password in enumerate(("first-password", "second-password")):
         stack.secrets.password = password

@@ -1,4 +1,4 @@
-"""The bank's lines and matches in the books: once, unchanged, and in finance's views."""
+"""Checks that the books show each bank line and match once, unchanged, and in finance's views."""
 
 from decimal import Decimal
 from itertools import permutations

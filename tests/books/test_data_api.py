@@ -1,4 +1,4 @@
-"""Projection by the RDS Data API equals that over a connection, even if a call is lost."""
+"""Projection by the RDS Data API equals projection over a connection, even if a call is lost."""
 
 import random
 from collections.abc import Callable
@@ -166,7 +166,6 @@ def test_an_sql_error_counts_as_refusal_unless_it_is_temporary(
 
 
 def test_parameters_get_the_sql_types_that_aws_gives_them(client: FakeDataApi) -> None:
-    """Wherever it stands, text is a varchar, and a number a bigint."""
     with api(client).transaction() as query:
         found = query("SELECT pg_typeof(:text)::text, pg_typeof(:number)::text", text="1", number=1)
 

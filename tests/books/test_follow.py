@@ -17,7 +17,7 @@ from tests.world.postgresql import Cluster
 
 
 class Pauses:
-    """Instant pauses: each runs the next of `between`; then comes Ctrl-C."""
+    """Replaces pauses: each runs the next action of `between`, and after the last comes Ctrl-C."""
 
     def __init__(self) -> None:
         self.between: list[Callable[[], Any]] = []

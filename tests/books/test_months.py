@@ -19,7 +19,7 @@ ENDS = {"2026-08": "2026-09-01T00:00Z", "2026-09": "2026-10-01T00:00Z", "2026-10
 
 
 def take(connection: psycopg.Connection, key: str, month: str, amount: int = 100) -> None:
-    """Take an entry posted in a month's last millisecond."""
+    """Insert an entry posted in a month's last millisecond."""
     connection.execute(
         "INSERT INTO ledger.entry (key, step, posted_at, debit, credit, amount, currency, request_hash)"
         " VALUES (%s, 'deposit', %s::timestamptz - interval '1 ms', 'external:EUR', 'bob', %s, 'EUR', 'x')",
@@ -40,7 +40,6 @@ def suspense(connection: psycopg.Connection) -> set[str]:
 def test_figures_of_closed_months_never_change_whatever_the_closing_order(
     connection: psycopg.Connection, order: tuple[str, ...]
 ) -> None:
-    """After each closing, each month gets an entry; figures up to the latest closed month stay."""
     closed, late = dict[str, list[Any]](), set[str]()
     for number, closing in enumerate(order):
         months.close(connection, closing, LATER)

@@ -156,7 +156,6 @@ def test_a_round_projects_all_objects_and_reports_no_lag(stage: Stage, sealed: s
 
 
 def test_without_new_objects_the_database_is_not_woken(stage: Stage, sealed: set[str], town: Town) -> None:
-    """The database sleeps while the newest minutes are open, and then until a new object comes."""
     stage.round()
     for minutes in (1, 60, 24 * 60):
         stage.now = NOW + timedelta(minutes=minutes)
@@ -195,7 +194,6 @@ def test_a_new_environment_lists_a_week_before_the_newest_booking(stage: Stage, 
 
 
 def test_a_backlog_object_left_out_is_retried_for_a_week(stage: Stage, town: Town) -> None:
-    """A backlog of months is read at once, so a name's date says nothing about retries."""
     names = {stage.put(entry(town, day), at=NOW + timedelta(days=day)) for day in range(40)}
     stage.now = NOW + timedelta(days=40)
     lost = sorted(names)[3]
@@ -337,7 +335,6 @@ def test_a_listing_longer_than_a_round_continues_in_the_next(
 def test_an_unreadable_object_is_reported_and_delays_no_other(
     stage: Stage, sealed: set[str], town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cases: the object is changed, cut off, gone, unreadable, wrongly named or refused by PostgreSQL."""
     changed, cut, gone, denied = sorted(sealed)[:4]
     whole = {name: stage.journal.objects[name] for name in (changed, cut, gone)}
     stage.journal.versions[changed] = [gzip.compress(b"{}\n")]
@@ -571,7 +568,6 @@ def test_concurrent_rounds_book_each_entry_once(stage: Stage, sealed: set[str], 
 def test_each_entry_is_booked_once_although_calls_and_rounds_fail(
     stage: Stage, sealed: set[str], town: Town, seed: int
 ) -> None:
-    """Calls fail before or after their effect; some failures end the environment."""
     chance = random.Random(seed)
     faults = [
         refusal("DatabaseResumingException"),

@@ -1,4 +1,4 @@
-"""The readers' API with given answers, a client of it, and the client's clock."""
+"""A readers' API with scripted answers, its client, and the client's clock."""
 
 import json
 import re
@@ -45,7 +45,7 @@ class Api:
 
 
 class Clock:
-    """The client's clock, moved by its pauses and by the server's scripted seconds."""
+    """The client's clock. It moves by the client's pauses and by the API's scripted delays."""
 
     def __init__(self) -> None:
         self.seconds, self.slept = 0.0, list[float]()

@@ -1,4 +1,4 @@
-"""Reading, waiting and cancelling, beside the conformance cases."""
+"""Tests reading, waiting and cancelling in cases that the conformance cases lack."""
 
 import re
 

@@ -122,9 +122,9 @@ def problems_of(**changes: Any) -> str:
 @example(("payer_name", "Dora\n"))
 @given(st.sampled_from(sorted(_VALUES)).flatmap(lambda name: st.tuples(st.just(name), _VALUES[name])))
 def test_the_client_accepts_what_the_contract_accepts(field: tuple[str, Any]) -> None:
-    """Except for rules that the contract states only in words: another payee, a fee below the amount.
+    """Exceptions are the rules that the contract states only in words: another payee, a fee below the amount.
 
-    In Python, unlike in JSON Schema, `$` matches before a last line break.
+    A last line break is one too, because in Python, unlike in JSON Schema, `$` matches before it.
     """
     name, value = field
     content = {one: given for one, given in (PAYMENT | {name: value}).items() if given is not None}

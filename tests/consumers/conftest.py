@@ -1,4 +1,4 @@
-"""Servers of the examples: PostgreSQL, and MiniStack's SQS without the app."""
+"""Starts the servers that the examples need: PostgreSQL, and MiniStack for SQS."""
 
 import json
 import uuid

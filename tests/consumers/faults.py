@@ -7,7 +7,7 @@ from tests.world.memory_dynamodb import error
 
 
 class Killed(BaseException):
-    """The environment's end, invisible to exception handlers."""
+    """Ends the environment, past all exception handlers."""
 
 
 class Dying:

@@ -138,7 +138,6 @@ def test_events_apply_correctly_in_any_order_and_repetition(
 def test_two_concurrent_readers_apply_each_sequence_once(
     database: str, orders: psycopg.Connection[Any], first: int, second: int, earlier: int
 ) -> None:
-    """The second reader waits for the first one's commit, then compares sequences."""
     order(orders, KEY)
     if earlier:
         postgresql_inbox.apply(orders, KEY, earlier, "PENDING")

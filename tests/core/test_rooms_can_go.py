@@ -60,7 +60,7 @@ def importers(room: str) -> Iterator[Path]:
 
 OPTIONAL = [room for room in rooms.OPTIONAL if is_there(room)]
 OF_FUNCTIONS = sorted(NEEDS.keys() - {need for needs in NEEDS.values() for need in needs} - {*OPTIONAL})
-"""Rooms that other rooms' functions do not need, but a construct or a command does."""
+"""Rooms that only constructs or commands need, so all other rooms' functions run without them."""
 
 
 def test_the_listed_rooms_are_optional() -> None:

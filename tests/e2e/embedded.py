@@ -139,7 +139,7 @@ class Embedded:
 
     @cached_property
     def sharing_one_client(self) -> Stack:
-        """The stack for threads, which may share a client but not create clients of one session."""
+        """The stack with one client for all threads, because they cannot create clients of one session."""
         outputs, client = self.stack.outputs, self.step_functions
         return cast(
             Stack,
@@ -406,7 +406,7 @@ def check_events(embedded: Embedded) -> None:
 
 
 def check_outcomes(events: Any) -> None:
-    """Check outcomes in Step Functions' answers to a client with these botocore events."""
+    """Check each outcome that Step Functions sends to the client with these botocore events."""
 
     def check(parsed: dict[str, Any], **_: Any) -> None:
         if parsed.get("status") == "SUCCEEDED":

@@ -19,7 +19,7 @@ from tests.e2e.embedded import COMMAND_SECONDS_MAX, Embedded, new_account, new_k
 CREDENTIALS, SIGNING = "KycCredentialsArn", "KycSigningArn"
 
 GIVING_BACK = {"COMPENSATING", "COMPENSATED"}
-"""Statuses of a reversed payment. Express does not await the reversal's end."""
+"""Statuses of a reversed payment, two because Express does not await the reversal's end."""
 
 WAITING = ("PROCESSING", "COMPENSATING")
 

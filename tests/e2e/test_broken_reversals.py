@@ -80,7 +80,7 @@ def failures(embedded: Embedded, keys: list[str]) -> list[dict[str, Any]]:
 
 
 def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
-    """Return how often the deployed alarm goes off for failures at these times, by minute."""
+    """Return how often the deployed alarm would go off if executions failed at these times."""
     (alarm,) = (
         one
         for one in embedded.stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
@@ -97,9 +97,9 @@ def alarms_of(embedded: Embedded, ended: list[datetime]) -> int:
 
 
 def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str, str]]]) -> list[str]:
-    """Return the topics' messages once each topic's mark has come and some seconds have passed.
+    """Return all alerts published until now.
 
-    Other tests' alerts may never pause.
+    Waits for a mark on each topic instead of silence, because other tests' alerts may never pause.
     """
     mark, told = secrets.token_hex(8), list[str]()
     until = time.monotonic() + PAGE_SECONDS
@@ -115,7 +115,6 @@ def pages_until_now(embedded: Embedded, received: Callable[[], Iterator[dict[str
 
 
 def test_a_broken_reversal_function_pages_once_and_recovers_after_repair(embedded: Embedded) -> None:
-    """The definition lists no import error, which is neither a refusal nor the payee's fault."""
     payee = new_account(embedded, "hugo")
     payers = [new_account(embedded, "gina", "100.00") for _ in range(REVERSALS)]
     keys = [str(pay(embedded, payer, payee, "48.20")["key"]) for payer in payers]

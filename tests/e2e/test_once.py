@@ -18,7 +18,7 @@ AT_ONCE = 16
 
 @pytest.fixture
 def settlement(embedded: Embedded) -> dict[str, Any]:
-    """An unclaimed settlement in the states' form."""
+    """An unclaimed settlement, in the form in which states pass it on."""
     return new_request(embedded, fee="0.48")
 
 

@@ -1,6 +1,6 @@
 """An execution and its state's function die, in each state of each machine.
 
-A death before a state's commit is a death after the previous state's commit.
+A death before a state's commit is also one after the previous state's commit.
 """
 
 import re

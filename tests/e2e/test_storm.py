@@ -49,7 +49,7 @@ UNVERIFIED = {
     (Status.COMPENSATED, ("verify", "KycCircuitOpen")),
     (Status.COMPENSATED, ("release", "KycUnavailable")),
 }
-"""Refunds without VerifyKyc's answer in time."""
+"""Ends of a settlement that gets no verdict in time."""
 
 PAYABLE = {(Status.SETTLED, None), *UNVERIFIED}
 UNPAYABLE = {(Status.COMPENSATED, ("release", "CapExceeded")), *UNVERIFIED}
@@ -109,7 +109,7 @@ class Storm:
         return bool(described["status"] == "RUNNING")
 
     def kill(self, process: psutil.Process, killed: int) -> None:
-        """Kill random functions until `killed` are dead: two of three while at work, if any are."""
+        """Kill at least `killed` functions at random, preferably those at work."""
         give_up_at = time.monotonic() + STORM_SECONDS_MAX
         settled = self.settled()
         self.ask(BURST)

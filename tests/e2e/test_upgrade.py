@@ -22,11 +22,11 @@ CHANGED = (
     "lambdas/handlers/core/collect_fee.py",
     "statemachines/settlement.asl.json",
 )
-"""Files whose shared field is renamed by the upgrade."""
+"""Files that share a field, which the upgrade renames."""
 
 AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
-"""Provider's delay, which keeps payments in flight during the change, up to four seconds."""
+"""The provider's delay, which keeps payments in flight during the upgrade."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:

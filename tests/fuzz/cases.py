@@ -57,7 +57,7 @@ def draw(function: str, choices: Choices, anyhow: bool = False) -> Case:
 
 
 def run(stage: Stage, case: Case) -> str:
-    """Run a case; return its end. Raises an error for a broken claim."""
+    """Run a case; return how it ended. Raises an error for a broken claim."""
     stage.set(rows_of(case.state), TIMES[case.at], ANSWERS[case.answer])
     if case.function in _WIRES:
         return str(_CHECKS[case.function](stage, json.loads(case.text)))

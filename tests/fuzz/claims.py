@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 
 
 def check(stage: Stage, name: str, event: Any) -> str:
-    """Pass an event to a machine's function or recovery; return the end's name."""
+    """Pass an event to a machine's function or recovery; return "answered" or the refusal."""
     before = stage.table.rows.copy()
     try:
         answer = HANDLERS[name](event, Context())

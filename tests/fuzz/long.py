@@ -1,4 +1,4 @@
-"""The same claims, fuzzed by coverage: `python -m tests.fuzz.long`.
+"""Fuzzes the functions, guided by coverage: `python -m tests.fuzz.long`.
 
 Each function has its own process, in turn; `--handler` runs only one function. A broken claim ends the run
 and prints an input for `tests/fuzz/kept.py`. `--corpus` keeps inputs that reach new code for the next run.

@@ -13,7 +13,7 @@ DEEPEST = "<<the deepest nesting that a JSON parser still reads>>"
 CANARY = "canary-8c1f"
 """A marker that no answer may quote.
 
-Answers name unknown fields, so no field name contains all of it.
+Field names contain only a part of it, because answers name unknown fields.
 """
 
 NAMES = (
@@ -57,7 +57,7 @@ _HOSTILE = (TEXTS, NUMBERS, OTHERS)
 _CHANGES_MAX = 4
 _DEPTH_MAX = 4
 _ODD = 14
-"""The number of first texts in TEXTS that are tried more often."""
+"""Number of texts at the start of TEXTS that are tried more often."""
 
 
 class Choices(Protocol):

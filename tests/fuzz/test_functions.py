@@ -28,7 +28,7 @@ def stage() -> Iterator[Stage]:
 
 
 def tried(stage: Stage, function: str, anyhow: bool, inputs: int) -> Counter[str]:
-    """Count the ends of hostile inputs, always the same ones. A failure prints a case to keep."""
+    """Run a function on hostile inputs, the same each time; count the ends. A fault prints a case to keep."""
     ends, chance = Counter[str](), Random(function)
     for _ in range(inputs):
         case = draw(function, Bytes(chance.randbytes(DRAWN_BYTES)), anyhow)

@@ -224,7 +224,7 @@ def change_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def freeze_reads(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Freeze the settlement's row for the handlers' reads, despite later writes."""
+    """Let the handlers read the settlement's row as it is now, despite later writes."""
 
     def freeze() -> None:
         row, read = calls.row(), calls.ledger.store.read

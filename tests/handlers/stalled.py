@@ -50,7 +50,7 @@ def reversing(calls: Calls) -> None:
 
 
 def overdue(calls: Calls) -> None:
-    """Hold the funds; recovery has looked in time and looks again at the deadline, after 15 minutes."""
+    """Hold the funds, and let recovery's next look be at the deadline, after 15 minutes."""
     held(calls)
     calls.alter(gsi1sk=calls.row()["deadline_at"])
 

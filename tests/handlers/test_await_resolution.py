@@ -27,7 +27,7 @@ def test_the_latest_waiting_execution_and_its_token_are_recorded(calls: Calls) -
 
 
 def test_a_token_recorded_after_its_case_closed_names_that_case(calls: Calls) -> None:
-    """A reader compares the record's case with the open case. The token only wakes its execution."""
+    """The late record does no harm, because readers ignore a record of a closed case."""
     calls.fall()
     calls.meanwhile(_dependencies.store, "put", lambda: calls.resolve("retry"))
 

@@ -27,7 +27,7 @@ CANARY_WIRE: dict[str, Any] = WIRE | {
     "metadata": {"cart": "canary cart"},
 }
 TELLTALES = ["canary", "muster", "Muster", "66391826047", "Y2FuYXJ5", "whsec_"]
-"""Parts of API keys, accounts, names, reasons, base64, and amounts too long to match a time by chance."""
+"""Texts that no output may have, such as parts of keys or names; amounts are too long to equal a time."""
 
 
 def answered(decision: str, **more: Any) -> tuple[int, bytes]:
@@ -158,7 +158,6 @@ def test_no_unusable_secret_leaks(calls: Calls, kyc: Stage, listened: Listened, 
 def test_a_refused_party_name_is_not_leaked(
     calls: Calls, kyc: Stage, listened: Listened, names: dict[str, Any]
 ) -> None:
-    """Checks the error, the log lines and the dead letter's reason."""
     refused = CANARY_WIRE | names
 
     listened.to(lambda: calls("HoldFunds", refused))

@@ -23,7 +23,6 @@ def test_the_first_call_settles_and_returns_the_final_outcome(calls: Calls, fee:
 
 
 def test_a_late_call_reports_a_reversal_ordered_since(calls: Calls) -> None:
-    """The first answer was lost, and the machine tries again."""
     calls.after("CollectFee")
     calls.later()
     found = calls.begin(reversal=ORDER)

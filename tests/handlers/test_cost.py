@@ -339,7 +339,7 @@ CASES = [
         id="a decision that comes again: the row twice, the evidence, and the execution that waits",
     ),
 ]
-"""Arrangement, calls, and expected operations, committed units and refused units."""
+"""Each case's arrangement, calls, expected operations, committed units and refused units."""
 
 
 @pytest.mark.parametrize(("arrange", "act", "expected"), CASES)

@@ -101,7 +101,7 @@ def test_a_committed_reversal_with_a_lost_answer_is_not_stuck(calls: Calls, step
 
 @pytest.mark.parametrize("step", ["fee", "release"])
 def test_a_case_is_opened_if_a_committed_step_keeps_failing(calls: Calls, step: str) -> None:
-    """Otherwise the machine would return to it and fail again, endlessly."""
+    """Otherwise the machine would repeat the step and fail again, endlessly."""
     calls.reverse(STATES[step], calls.reopened(STATES[step]))
     known = calls.begin()
     assert step in known["reversed"]

@@ -36,7 +36,7 @@ TELLTALES = [
     *("alice", "bob", "ada", "wrong shop", "canary", "AQC"),
     *("48.20", "4820", "47.72", "4772", "10000", "5180", "5272"),
 ]
-"""Parties, a person and their reason, the provider's reason, a token, amounts, balances."""
+"""Texts that no output may have: parties, persons, reasons, a token, amounts, balances."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ TRIGGERED: dict[str, tuple[str, Callable[[Calls], Any]]] = {
     "PublishEvents": ("publish", lambda calls: calls.handlers["PublishEvents"](SPOILT, Context())),
     "SendPage": ("page", lambda calls: calls.handlers["SendPage"](ALERT, Context())),
 }
-"""Functions that no machine calls, with their steps' names."""
+"""Functions that no machine calls: each one's step, and a call of it."""
 
 if is_there("merchants"):
     TRIGGERED["SweepMerchants"] = ("sweep", lambda calls: calls.sweep("merchant.canary"))
@@ -222,7 +222,7 @@ def in_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spoken(log: io.StringIO, capfd: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], str]:
-    """Return all lines, the call's own last, and all output without timestamps, whose digits vary."""
+    """Return all lines, the call's own last, and all output as text, both without timestamps, which vary."""
     printed = capfd.readouterr()
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     calls = [json.loads(line) for line in printed.out.splitlines()]

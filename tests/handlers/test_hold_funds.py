@@ -1,4 +1,4 @@
-"""HoldFunds: the hold and its refusals. The claim: test_hold_funds_claim.py."""
+"""HoldFunds holds the amount or refuses. test_hold_funds_claim.py tests its claim."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""HoldFunds is the idempotency check: one execution runs, all others get the reason."""
+"""HoldFunds lets one execution of a key run, and gives all others the reason."""
 
 import hashlib
 import json
@@ -197,7 +197,7 @@ def test_of_two_concurrent_executions_one_holds_and_one_is_refused(funded: Calls
 
 
 def test_a_refused_request_conflicts_after_another_request_holds_the_key(calls: Calls) -> None:
-    """A refused hold claims nothing until RejectSettlement does."""
+    """A refused hold leaves the key unclaimed until RejectSettlement claims it."""
     calls.ledger.open("alice", 4819)
     calls.ledger.open("bob", 500)
     with pytest.raises(InsufficientFunds):
@@ -317,7 +317,7 @@ def test_a_settlement_held_without_names_replays_after_names_become_required(
 
 @pytest.mark.parametrize("depth", [101, 1_200, 4_000])
 def test_a_deeply_nested_request_is_refused_by_its_field(calls: Calls, depth: int) -> None:
-    """Lambda and the embedded AWS must be able to read it, or the caller would get no reason."""
+    """Lambda and the embedded AWS must be able to read the request, or the caller would get no reason."""
     deep = json.loads("[" * depth + "]" * depth)
 
     with calls.writes_nothing(), pytest.raises(InvalidRequest, match=r"amount: must be a decimal string"):

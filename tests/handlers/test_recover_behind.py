@@ -174,7 +174,7 @@ def test_the_deadline_is_extended_while_no_start_is_granted(calls: Calls) -> Non
 
 
 def test_a_throttled_alert_is_sent_again_after_the_pause(calls: Calls) -> None:
-    """In LIMBO, the index sorts by the case's start, not by the next look."""
+    """In LIMBO, the index sorts by the case's start, so the row's `recover_at` has the next look's time."""
     limbo(calls)
     since = calls.row()["gsi1sk"]
     calls.later(seconds=30)
@@ -250,7 +250,7 @@ def test_a_run_spaces_its_starts_evenly(calls: Calls, monkeypatch: pytest.Monkey
 
 
 def test_threads_share_one_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes its own turn, even before any has waited."""
+    """Each thread takes its own turn, even before any has waited."""
     paused: list[float] = []
     monkeypatch.setattr(_workers, "pause", paused.append)
     monkeypatch.setattr(_dependencies, "now", lambda: NOW)

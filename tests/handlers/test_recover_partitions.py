@@ -225,7 +225,7 @@ def test_every_case_of_limbo_is_visited_within_minutes(
 
 
 def test_each_limbo_run_begins_with_a_random_case() -> None:
-    """A fixed stride would always leave out a case, for some number of cases."""
+    """A fixed stride would never reach a case, for some numbers of cases."""
     assert {_dependencies.random.randrange(3) for _ in range(200)} == {0, 1, 2}
 
 
@@ -278,7 +278,7 @@ def test_the_settlements_that_are_due_for_longest_come_first(calls: Calls, one_t
 def test_a_review_is_counted_only_shortly_before_its_end(
     in_review: Calls, hours_left: float, counted_as: int
 ) -> None:
-    """A review that ends sooner looks like a due settlement in the index."""
+    """In its last quarter of an hour, a review looks like a due settlement in the index."""
     in_review.later(hours=24 - hours_left)
     before = in_review.row()
     in_review.counted()
@@ -290,7 +290,6 @@ def test_a_review_is_counted_only_shortly_before_its_end(
 
 
 def test_a_settlement_without_a_review_is_not_counted_as_review(calls: Calls) -> None:
-    """Recovery runs for an hour, in which it lists the settlement repeatedly."""
     claim(calls)
     for minute in range(0, 61, 4):
         calls.later(minutes=minute)

@@ -129,7 +129,7 @@ def test_recovery_does_not_describe_an_execution_of_a_deleted_machine(
 
 
 def test_an_execution_that_waits_for_an_earlier_case_is_ignored(calls: Calls) -> None:
-    """The waiting row stays until the next execution waits."""
+    """The row of a waiting execution stays until the next execution waits."""
     limbo(calls)
     waited = execution("one-that-waited")
     calls("AwaitResolution", token="AQC", execution_arn=waited)

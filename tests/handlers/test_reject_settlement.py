@@ -99,7 +99,6 @@ def test_a_key_claimed_meanwhile_by_another_execution_is_not_rejected(calls: Cal
 
 @pytest.mark.parametrize("held", [False, True])
 def test_another_executions_rejection_is_reported_as_a_replay(calls: Calls, held: bool) -> None:
-    """The first of two executions of one request held the funds or was rejected."""
     if held:
         calls.after("HoldFunds")
     else:
@@ -127,7 +126,7 @@ def test_a_compensations_tombstone_is_not_returned_as_rejection(calls: Calls) ->
 
 
 def test_a_claim_that_was_held_meanwhile_is_not_rejected(calls: Calls) -> None:
-    """The hold is a slow earlier try: Lambda has ended its call, and the payer now has funds."""
+    """A slow earlier try, whose call Lambda has ended, makes the hold, because the payer now has funds."""
     owner = calls.claimed()
     calls.meanwhile(_dependencies.store, "update", lambda: calls("HoldFunds", execution=owner))
 

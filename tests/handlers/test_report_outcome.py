@@ -135,7 +135,6 @@ def report_of(calls: Calls, request: Any, state: Any) -> Any:
 def test_a_failed_execution_reports_compensating_before_the_compensation_begins(
     calls: Calls, state: str, execution: str, outcome: dict[str, Any]
 ) -> None:
-    """The error stopped this execution, which has started the compensation."""
     calls.after(state)
 
     with calls.writes_nothing():

@@ -1,4 +1,4 @@
-"""TakeOrder on both row layouts: each part counts once, in the function's own layout."""
+"""TakeOrder reads parts of both row layouts, counts each once, and writes the stage's layout."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The stage decides who sets the fee, for first claims only: claimed settlements run and replay."""
+"""The stage's rule for who sets the fee binds first claims only: claimed settlements run and replay."""
 
 from decimal import Decimal
 from typing import Any
@@ -121,7 +121,7 @@ def test_a_key_queued_under_other_fee_rules_is_held(calls: Calls) -> None:
 
 
 def test_a_hold_refused_under_other_fee_rules_is_rejected(calls: Calls) -> None:
-    """Its execution was accepted: refusing the request now would leave it without an outcome."""
+    """Its execution was accepted, so refusing the request now would leave it without an outcome."""
     calls.change_config(**SCHEDULE)
 
     assert calls("RejectSettlement", OWN_FEE, error=SPENT)["status"] == "REJECTED"

@@ -1,4 +1,4 @@
-"""Evaluate a role's policy as IAM does. Features that this stack does not use raise ValueError.
+"""Evaluates a role's policy as IAM does. Features that this stack does not use raise ValueError.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html
 """
@@ -100,7 +100,7 @@ def requests(table: str, operation: str, parameters: Mapping[str, Any]) -> Itera
 
 
 def context(parameters: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the leading keys and attributes of a one-item call or a query."""
+    """Return IAM's condition values of a one-item call or a query: leading keys and attributes."""
     row = parameters.get("Item") or parameters.get("Key")
     given = parameters.get("ExpressionAttributeValues", {})
     leading = row["pk"] if row else next(iter(given.values()))

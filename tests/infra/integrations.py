@@ -1,4 +1,4 @@
-"""Permissions that machines and schedules need, from definitions and targets."""
+"""Derives the permissions that machines and schedules need from definitions and targets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,10 @@ TRACES = {
     *("xray:GetSamplingRules", "xray:GetSamplingTargets"),
     *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
 }
-"""A machine's traces: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-xray-tracing.html."""
+"""X-Ray actions of a machine.
+
+https://docs.aws.amazon.com/step-functions/latest/dg/concepts-xray-tracing.html
+"""
 
 SYNC_RULE = (
     "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:rule/"
@@ -90,7 +93,7 @@ def of_target(stage: str, target: dict[str, Any]) -> Needed:
 
 
 def _any_version(function: str) -> str:
-    """Return the pattern of all versions: an execution in flight may call an earlier one."""
+    """Return the ARN pattern of all versions, because an execution in flight may call an earlier one."""
     return function.replace("CurrentVersion}", ".Arn}:*")
 
 

@@ -1,4 +1,4 @@
-"""All AWS calls of the running functions: operation and parameters.
+"""Collects all AWS calls of the running functions: operation and parameters.
 
 Most come from simulated lives. Scenes run the code that the simulator replaces. Each new function needs a
 life or a scene.

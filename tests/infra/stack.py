@@ -1,4 +1,4 @@
-"""A stage's template in readable form: resources by name, references as text."""
+"""Reads a stage's template: resources by name, references as text."""
 
 import json
 import re
@@ -178,7 +178,7 @@ def readable_resources(found: Any) -> dict[str, Any]:
 class Linted(NamedTuple):
     template: Any
     findings: dict[type, set[tuple[str, str]]]
-    """(rule, construct) pairs by pack, without hashes and the stack's name."""
+    """Violated rules by rule pack: (rule, construct) pairs, without hashes and the stack's name."""
 
 
 @cache

@@ -40,7 +40,6 @@ def dimensions(stage: str, alarm: str) -> list[dict[str, str]]:
 
 @each_stage
 def test_each_alarm_notifies_the_topic_of_its_urgency(stage: str) -> None:
-    """The embedded AWS has no alarms on sums."""
     found, topics = deployed(stage), listed()
 
     sums = {} if STAGES[stage].is_embedded else SUMS
@@ -91,7 +90,7 @@ def test_the_alarm_on_age_begins_after_each_stages_deadline() -> None:
 @each_stage_on_aws
 @each_sum
 def test_an_alarm_on_a_sum_counts_gaps_as_zero(stage: str, alarm: str) -> None:
-    """Without the zeros, one missing metric leaves no sum, and DynamoDB's gaps keep an alarm in its state."""
+    """Without the zeros, one missing metric leaves no sum, and gaps would keep the alarm in its state."""
     found, added, (namespace, names) = deployed(stage)[alarm], parts(stage, alarm), SUMS[alarm]
     (expression,) = (one["Expression"] for one in found["Metrics"] if "Expression" in one)
     metrics = [one["MetricStat"] for one in added]
@@ -158,7 +157,7 @@ def test_an_alarm_that_callers_can_cause_pages_no_one(stage: str) -> None:
 
 
 def test_a_persistent_fault_of_reversals_pages_only_once() -> None:
-    """Two failures of a reversal are at most recovery's longest pause, a run and the retries apart."""
+    """The longest time between a reversal's failures is recovery's longest pause, a run and the retries."""
     seconds_max = [
         sum(
             10 + min(one["IntervalSeconds"] * one["BackoffRate"] ** n, one["MaxDelaySeconds"])

@@ -37,7 +37,7 @@ IN_VAIN = {
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_an_attack_makes_money_if_nothing_denies_it(attack: Attack) -> None:
-    """Otherwise its denial would prove nothing. The proof names each attack."""
+    """Otherwise its denial would prove nothing. The proof names each attack that succeeds."""
     expected = End.IN_VAIN if attack.__name__ in IN_VAIN else End.NAMED
     if attack is forges_a_deposit_with_its_order:
         expected = End.UNSIGNED

@@ -422,7 +422,7 @@ def test_a_stage_is_found_by_its_name(stage: str) -> None:
 
 @each_stage
 def test_the_pager_config_has_a_valid_command_and_runbook_address(stage: str) -> None:
-    """On AWS the command must name the stack. Without a name, it means the embedded one."""
+    """On AWS the command must name the stack, because by default it means the embedded one."""
     chosen = replace(STAGES[stage], runbooks="https://runbooks.example/settlement")
     alert, key = json.loads(chosen.pager), "order-2026-000101"
 
@@ -523,7 +523,7 @@ def test_a_wrong_context_value_is_refused_in_one_line(context: dict[str, str], m
 
 
 def test_the_context_names_the_addresses_that_are_subscribed() -> None:
-    """Pages have one topic. Notices have two: for the morning, and for information."""
+    """Pages have one topic, but notices have two topics: for the morning and for information."""
     pages, notices = "https://pages.example/settlement", "https://notices.example/settlement"
     given = {"stage": "dev", "kyc_url": "https://kyc.example", "page_address": pages}
 
@@ -535,7 +535,6 @@ def test_the_context_names_the_addresses_that_are_subscribed() -> None:
 
 
 def test_synthesising_a_stage_does_not_change_shared_settings() -> None:
-    """The settings are shared with the next stack of the process."""
     assert template("dev")
     assert STAGES["dev"].kyc.url == NOT_NAMED
 

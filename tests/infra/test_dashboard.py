@@ -58,7 +58,6 @@ def metrics(stage: str) -> list[list[Any]]:
 
 @each_stage
 def test_the_dashboard_shows_every_alarm_its_state_and_its_metric(stage: str) -> None:
-    """A graph shows when an alarm began, and simultaneous changes."""
     (found,) = (one["properties"]["alarms"] for one in widgets(stage) if one["type"] == "alarm")
     watched = {(alarm.namespace, alarm.metric) for alarm in of_stage(stage).values()}
     watched |= {(namespace, metric) for namespace, names in SUMS.values() for metric in names}

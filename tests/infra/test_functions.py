@@ -81,7 +81,7 @@ def test_functions_have_limits_and_only_executions_are_traced(stage: str) -> Non
 
 @each_stage
 def test_the_proof_has_the_largest_disk_and_reserves_a_minute(stage: str) -> None:
-    """A throttled page takes some twenty seconds, in the scan as well as in a second look."""
+    """Reading a throttled page takes some twenty seconds, in the scan and again in its second look."""
     disks = {name: function.get("EphemeralStorage") for name, function in functions(stage).items()}
 
     assert disks.pop("ReconcileBooks") == {"Size": 10_240}

@@ -189,11 +189,11 @@ def test_functions_that_read_strangers_input_cannot_move_money() -> None:
 
 
 PLACE = ("gsi1pk", "gsi1sk")
-"""Index attributes. Updates of settlements change them, so the proof checks those of orders."""
+"""Index attributes. IAM lets updates of settlements change them, so the proof checks those of orders."""
 
 
 def test_entry_attributes_are_immutable_unless_updates_of_others_need_them() -> None:
-    """The denial is a second fence for overbroad update grants. It omits attributes that conditions need."""
+    """Denying their updates is a second fence, which omits the attributes that conditions need."""
     assert {"account", "by", "cause", "decision", "error", "reason", "reference"} <= OF_ENTRIES
     assert {"credit", "debit", "posted_at", "side", "step"} <= IMMUTABLE
     assert {"currency", "request_hash", *PLACE} == OF_ENTRIES - IMMUTABLE
@@ -201,7 +201,7 @@ def test_entry_attributes_are_immutable_unless_updates_of_others_need_them() -> 
 
 
 def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> None:
-    """A reversal moves the amounts in the row. With a changed marker, a webhook event could repeat.
+    """No update can change the amounts that a reversal moves, or a webhook event's marker.
 
     A later waiting execution replaces an earlier one, so its `key` and `case` cannot be immutable.
     """
@@ -215,7 +215,7 @@ def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> No
 
 
 def test_no_step_needs_an_attribute_that_is_denied() -> None:
-    """IAM also counts attributes in conditions. A denied step would stall every settlement."""
+    """IAM also counts attributes in conditions, and a denied step would stall every settlement."""
     assert {"escrow", "available", "request_hash", "status"} <= TOUCHED
     assert {"resolutions", "resolution", "limbo_cases", "failure"} <= TOUCHED
     assert {"hold_at", "verify_at", "release_at", "fee_at"} <= TOUCHED
@@ -240,7 +240,6 @@ def test_no_update_changes_an_attribute_that_conditions_rely_on() -> None:
 
 @pytest.mark.parametrize("function", ["HoldFunds", "VerifyKyc", "ReleaseFunds", "RefundFee", "ReclaimFunds"])
 def test_a_step_that_finishes_nothing_does_not_touch_the_index(function: str) -> None:
-    """Only claim, review, finish, LIMBO and resolution write the index."""
     updates = [one for one in WRITES[function] if one.action == "Update" and one is not PARKING]
 
     assert updates

@@ -61,7 +61,7 @@ OPERATIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
 }
-"""Actions that differ from their operation's name."""
+"""IAM actions whose name differs from their API operation's."""
 
 
 def reads(function: str) -> Iterator[Row]:
@@ -93,7 +93,7 @@ def of_services(stage: str, function: str) -> frozenset[tuple[str, str]]:
 
 
 def listings(function: str, action: str) -> list[dict[str, tuple[str, ...]]]:
-    """Return S3's contexts of an action: one for each listed prefix, else an empty one."""
+    """Return an S3 action's condition values: one map for each listed prefix, else an empty one."""
     prefixes = {
         call.parameters["Prefix"]
         for call in observed()
@@ -214,7 +214,6 @@ def test_a_role_allows_only_what_its_function_needs(stage: str, function: str) -
 @each_stage_on_aws
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_role_allows_all_that_its_function_does(stage: str, function: str) -> None:
-    """Writes are checked item by item, and transactions with all keys together."""
     own = policy(stage, function)
     needed = [
         *of_the_table(function),

@@ -1,4 +1,4 @@
-"""Roles of machines, schedules and CDK allow exactly their definitions' needs.
+"""Tests that roles of machines, schedules and CDK allow exactly their definitions' needs.
 
 Functions: test_least_privilege.py.
 """

@@ -1,4 +1,4 @@
-"""AWS's limits on a template, with a margin. CloudFormation checks them only at the deployment."""
+"""Tests AWS's limits on a template, with a margin: CloudFormation checks them only at the deployment."""
 
 import json
 from collections import defaultdict
@@ -149,7 +149,7 @@ LIMITS: Mapping[str, tuple[int, Callable[[Deployed], Measured]]] = {
     "environment of a function, bytes": (4_096, environments),
     "definition of a machine, bytes": (1_048_576, definitions),
 }
-"""From the quota pages of CloudFormation, IAM, SNS, SQS, S3, KMS, Lambda and Step Functions."""
+"""Limits from the quota pages of CloudFormation, IAM, SNS, SQS, S3, KMS, Lambda and Step Functions."""
 
 
 def too_large(stage: str, limit: str, margin: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""All cdk-nag findings, of AWS's rules and PCI DSS 3.2.1, are explained here."""
+"""Explains all cdk-nag findings, of AWS's rules and PCI DSS 3.2.1."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ SCHEDULED = {
 }
 
 BY_THE_STACKS_NAME = "Acceptance/Policy"
-"""The one policy limited by the stack's name. Its role inspects a stack without customers' money."""
+"""The one policy limited by the stack's name, because its stack has no customers' money."""
 
 SEALED = "The seals show what access logs would: every object that is added, changed or taken away."
 BY_PATTERN = "Executions are named after settlements, so a policy can name them by a pattern only."
@@ -141,7 +141,7 @@ EXPLAINED: dict[str, tuple[set[str], str]] = {
         "Python 3.13 is a supported runtime; it is raised together with the layer that is made for it.",
     ),
 }
-"""Accepted findings: their constructs, and why they stay."""
+"""Accepted findings by rule: their constructs, and why they stay."""
 
 OF_LEAN_LOGS: dict[str, tuple[set[str], str]] = {
     "AwsSolutions-SF1": (

@@ -151,11 +151,10 @@ OPTIONS = {
     ),
 }
 WANTED = {"local": ("Bank", "PayRuns", *there("payouts", "Payouts"))}
-"""Options that a stage enables. `local` has its simulated bank on the same machine."""
+"""Options that a stage enables by default: `local` has a simulated bank on the same machine."""
 
 
 def synthesised(stage: str, **settings: Any) -> Any:
-    """Return a template, for `prod` from the cached lint."""
     return linted(stage, **settings).template if stage == "prod" else changed_template(stage, **settings)
 
 

@@ -26,7 +26,7 @@ def test_a_restored_stage_never_refers_to_its_original_table() -> None:
 
 
 def test_the_stacks_own_table_and_key_stay_unchanged() -> None:
-    """Neither a restore nor its end then deletes or makes a table, and the guard accepts both."""
+    """A restore and its end then neither make nor delete a table, and the guard accepts both."""
     deployed, after = templates.template("prod"), changed_template(**RESTORED)
 
     for one in (OWN, "LedgerKey"):

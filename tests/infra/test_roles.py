@@ -1,4 +1,4 @@
-"""Existing roles and their users.
+"""Checks which roles exist, and who uses each.
 
 Permissions: test_least_privilege.py and test_least_privilege_others.py.
 """

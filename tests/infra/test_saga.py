@@ -1,4 +1,4 @@
-"""A saga in another app: `infra/saga.py`, with the profiles of `infra/config.py`."""
+"""Tests a saga in another app: `infra/saga.py`, with the profiles of `infra/config.py`."""
 
 import json
 import re

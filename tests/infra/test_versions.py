@@ -1,4 +1,4 @@
-"""An execution in flight keeps its function code across a deployment."""
+"""Tests that an execution in flight keeps its function code across a deployment."""
 
 from typing import Any
 

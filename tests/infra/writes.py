@@ -38,7 +38,7 @@ STALLED = [
 """A settlement in each state that recovery resumes."""
 
 PARKING = kyc_review.begin_review(SETTLEMENT, IN_REVIEW, NOW + timedelta(days=1), NOW)
-"""VerifyKyc's write for a payment in review, the only step that moves a settlement's index."""
+"""VerifyKyc's write that begins a review. No other step moves a settlement's index position."""
 
 _WORDS = {"attribute_exists", "attribute_not_exists", "begins_with", "contains", "if_not_exists", "size"}
 """Lower-case words of DynamoDB expressions that are not attributes."""
@@ -101,7 +101,7 @@ ORDERED = _all(ordered(Status.SETTLED), ordered(Status.PROCESSING))
 FENCED = [
     reversal.begin(SETTLEMENT, FAILURE, owner=owner, execution="compensation") for owner in (EXECUTION, None)
 ]
-"""BeginCompensation's writes, for an order and after an error."""
+"""BeginCompensation's writes, after an execution's error and for an order."""
 
 WRITES: dict[str, list[Write]] = {
     "ReconcileBooks": [],

@@ -1,7 +1,7 @@
 """A VerifyKyc environment as a process, run by `test_circuit_processes.py`.
 
-Each input line is a payment and the provider's answer: `up`, `down`, or
-`hang`, which stops before the count. It prints how each call ended.
+Each input line is a payment and the provider's answer: `up`, `down`, or `hang`, on which the process waits to
+be killed. It prints how each call ended.
 """
 
 import sys

@@ -43,7 +43,7 @@ class Counting(Server):
 
 @pytest.fixture
 def engine() -> str:
-    """A DynamoDB server, because the circuit's promises depend on its conditions."""
+    """Use a DynamoDB server, because the circuit's promises depend on its conditions."""
     return "server"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from settlement.http import connection as http_connection
 
 HELD_SECONDS_MAX = 120
-"""Bounds a lookup that a failed test never releases."""
+"""Limit of a lookup that a failed test never releases."""
 
 FUNCTION_SECONDS = 8
 """Lambda's timeout of VerifyKyc."""
@@ -43,7 +43,7 @@ class Resolver:
 
 @contextmanager
 def silent_ports(count: int) -> Iterator[list[int]]:
-    """Yield ports with a full backlog, which never accept a connection, as behind a lost route."""
+    """Yield ports that never accept a connection, like a lost route, because their backlog is full."""
     with ExitStack() as stack:
         ports = []
         for _ in range(count):

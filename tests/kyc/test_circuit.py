@@ -134,7 +134,7 @@ def test_answers_older_than_the_row_do_not_reset_the_count(shared: Shared) -> No
 
 
 def test_an_environment_resets_no_count_before_reading_the_row(shared: Shared) -> None:
-    """Its answers can be older than the others' failures."""
+    """Its answers can be older than the failures that other environments counted."""
     failing, healthy = shared.environment(), shared.environment()
     healthy.ask(APPROVED)
     failing.ask(DOWN)

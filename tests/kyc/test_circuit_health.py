@@ -1,4 +1,4 @@
-"""A healthy provider closes an open circuit without payments, on probation."""
+"""A health check can close an open circuit without payments; the circuit is then on probation."""
 
 import pytest
 from botocore.exceptions import EndpointConnectionError

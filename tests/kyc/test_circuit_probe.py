@@ -14,7 +14,7 @@ UNDER_WAY = "kyc: not asked, as a probe is under way"
 
 
 class Frozen(Exception):
-    """A stand-in for an environment that dies during its call: the circuit learns nothing."""
+    """Raised to end an environment during its call, as if it died, so the circuit learns nothing."""
 
 
 @pytest.fixture(params=["opened it", "is new"])

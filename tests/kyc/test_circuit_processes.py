@@ -1,4 +1,4 @@
-"""Sixteen environments as concurrent processes; one is killed between question and count."""
+"""Sixteen environments run as processes; one is killed between its question and its count."""
 
 import subprocess
 import sys

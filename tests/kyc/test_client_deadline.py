@@ -1,4 +1,4 @@
-"""One time limit for lookup, addresses, handshake, question and answer together."""
+"""One time limit covers lookup, addresses, handshake, question and answer together."""
 
 import socket
 import threading
@@ -47,7 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def in_time(act: Callable[[], Any]) -> Any:
-    """Return the result. Fail if it took as long as 64 consecutive one-second timeouts."""
+    """Return the action's result. Fail if it took as long as 64 timeouts of a second in a row."""
     began = time.monotonic()
     result = act()
     assert time.monotonic() - began < WAIT_SECONDS_MAX

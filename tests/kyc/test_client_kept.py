@@ -43,7 +43,6 @@ def test_an_idle_connection_is_not_used_again(
 
 
 def test_a_connection_that_was_closed_in_between_is_replaced(ask: Ask) -> None:
-    """A provider restart closes the kept connections."""
     with raw(says(answer(), hang_up=True)) as server:
         asking = client(server.url)
         for number in range(3):

@@ -1,4 +1,4 @@
-"""Both directions of docs/contracts/kyc.openapi.yaml, by schemathesis cases."""
+"""Schemathesis checks the simulated provider and our webhook against docs/contracts/kyc.openapi.yaml."""
 
 import base64
 import copy

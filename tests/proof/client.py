@@ -88,7 +88,6 @@ class Readable:
 
 
 def _wanted(parameters: Mapping[str, Any]) -> Callable[[Item], bool]:
-    """Return a scan's filter."""
     if not (asked := parameters.get("FilterExpression")):
         return lambda item: True
     names, values = parameters.get("ExpressionAttributeNames", {}), parameters["ExpressionAttributeValues"]

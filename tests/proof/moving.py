@@ -14,7 +14,7 @@ from tests.world.environment import NOW
 
 
 def moving(store: Store, account: str) -> Callable[..., Iterator[Row]]:
-    """Return a `store.entries` that credits a cent before each call."""
+    """Return a replacement of `store.entries` that credits a cent to the account before each read."""
     read, numbers, later = store.entries, count(), timestamp(NOW + timedelta(seconds=1))
 
     def entries(*bounds: str, **more: Any) -> Iterator[Row]:

@@ -118,13 +118,12 @@ def _with(item: Item, name: str, value: Any) -> Item:
 
 
 def _listed(item: Item) -> Item:
-    """Return a row with the orders index of its `posted_at`."""
+    """Return an order's row, moved in the index to its `posted_at`."""
     place = keys.orders_index(item["posted_at"]["S"])
     return {name: {"S": place[name]} if name in place else value for name, value in item.items()}
 
 
 def _said(name: str, value: Any) -> Any:
-    """Return an attribute's meaning: a missing `limbo_cases` is 0."""
     return {"N": "0"} if value is None and name == "limbo_cases" else value
 
 

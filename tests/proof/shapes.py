@@ -1,4 +1,4 @@
-"""Every legal shape of a settlement, each as a town with two of them."""
+"""Builds each legal shape of a settlement, as a town with two of them."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def compensated(*names: str | Play, until: int = 3, by: str | Play = "begin") ->
 
 
 def rejected(*names: str) -> Play:
-    """Reject a held payment by answer or webhook, and void the hold."""
+    """Return a play that rejects a held payment, by answer or webhook, and voids the hold."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names)
@@ -42,7 +42,7 @@ def rejected(*names: str) -> Play:
 
 
 def limbo(*names: str, stuck: Step, decisions: tuple[Decision, ...] = (), then: str = "") -> Play:
-    """Get a reversal stuck before each decision; at the end, do as `then` says."""
+    """Return a play: a reversal is stuck before each decision; `then` says how it goes on after the last."""
 
     def play(payment: Payment) -> None:
         payment.forward(*names, "order" if "fee" in names else "begin")

@@ -1,4 +1,4 @@
-"""A proof cut off by DynamoDB or time: unproven, but earlier findings stay."""
+"""A proof cut off by DynamoDB or time is unproven, but keeps its earlier findings."""
 
 from collections.abc import Iterator
 from typing import Any

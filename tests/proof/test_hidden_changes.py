@@ -1,4 +1,4 @@
-"""Changes that a reviewer hid: each is named, without a traceback."""
+"""The proof names each change that a reviewer once hid from it, without a traceback."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A scan of hours: orders given meanwhile raise no fault, even if the scan misses some."""
+"""A scan can take hours: orders given meanwhile raise no fault, even if it misses some."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -147,7 +147,6 @@ def test_an_order_without_any_effect_is_found(town: Town) -> None:
 
 
 def test_a_deposit_made_during_the_scan_is_not_a_fault(town: Town) -> None:
-    """The scan reads one of three rows before the deposit, the others after it."""
     for number, first in enumerate(("ACCOUNT", "ORDER", "ENTRIES"), 1):
         before = {key: item for key, item in town.table.items.items() if key[0].startswith(first)}
         key = f"deposit-meanwhile-{number:04}"

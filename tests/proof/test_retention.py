@@ -22,7 +22,7 @@ from tests.world.memory_dynamodb import MemoryDynamoDb
 from tests.world.rooms import there
 
 ONE_OF = 60
-"""The quick suite tries one mutation in this many per shape, at different offsets."""
+"""The quick suite tries one in this many mutations of each shape, with a different start for each."""
 
 SLOTS = frozenset(f"{step}_at" for step in ("hold", "release", "fee")) | {
     f"{step}_reversed_at" for step in ("hold", "release", "fee")

@@ -1,4 +1,4 @@
-"""A growing statement: additions behind the tail are noticed, additions within it are harmless."""
+"""Reads a statement while it grows: additions behind the tail are noticed, those within it are harmless."""
 
 from datetime import timedelta
 

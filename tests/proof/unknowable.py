@@ -1,6 +1,6 @@
-"""The undetectable changes, `unknowable.toml`, on their page.
+"""Writes the page of the undetectable changes, which `unknowable.toml` lists.
 
-`python -m tests.proof.unknowable` writes the page.
+Command: `python -m tests.proof.unknowable`.
 """
 
 import re

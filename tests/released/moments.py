@@ -1,4 +1,4 @@
-"""A payment's moments: rows and executions before each entered state.
+"""Records a payment's moments: the rows and executions before each entered state.
 
 Moments are JSON with DynamoDB's rows, signatures included, each with only the rows changed since the previous
 one.
@@ -28,7 +28,7 @@ _LATER_SECONDS = 120
 
 
 def seen(desk: Desk, way: Callable[[Desk], object]) -> list[Moment]:
-    """Play a way; return its moments, the last one being its end."""
+    """Play a scripted payment; return its moments, the last one being its end."""
     found: list[Moment] = []
 
     def look(entering: Execution | None = None) -> None:

@@ -1,7 +1,7 @@
-"""In-flight payments of earlier releases, completed by today's code.
+"""Completes in-flight payments of earlier releases by today's code.
 
-Each file has a payment's moments under that release's code, and the end from each, which today's functions
-must reach. As on AWS, a running reversal keeps its release's definition, and a settlement in flight has
+Each file has a payment's moments under that release's code, each with the end that today's functions must
+reach. As on AWS, a running reversal keeps its release's definition, and a settlement in flight has
 stalled. A release's files change only until it is published. To record them:
 
     RECORD_RELEASE=0.1.0 pytest tests/released
@@ -38,7 +38,7 @@ WAYS: list[Way] = [
     *(ways.stuck("fee"), ways.stuck("hold"), ways.stuck_before_the_hold),
     *(ways.decided("release", decision) for decision in (RETRY, WRITE_OFF, COMPLETE)),
 ]
-"""Ways of a payment; none is a prefix of another, except a part reversed before its row's migration."""
+"""Scripted payments. None continues another, except that one is migrated after a reversal in part."""
 
 HERE = Path(__file__).parent
 DEFINITION = "compensation.asl.json"

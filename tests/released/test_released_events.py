@@ -1,4 +1,4 @@
-"""Events of earlier releases against today's contract and code.
+"""Checks events of earlier releases against today's contract and code.
 
 Per event type, the file has a settlement's row before and after a change, and the event. Readers keep events
 for years, so today's contract must accept them.
@@ -81,7 +81,7 @@ def record(desk: Desk, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(desk: Desk, way: Way) -> Iterator[tuple[Row | None, Row]]:
-    """Play a way; yield the row before and after each write."""
+    """Play a scripted payment; yield its row before and after each write."""
     rows: list[Row | None] = [None]
 
     def look(**_: Any) -> None:

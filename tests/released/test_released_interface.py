@@ -21,7 +21,7 @@ RELEASES = sorted({path.parent.name for path in HERE.glob(f"*/{FILE}")} | ({RECO
 
 
 def resources() -> dict[str, str]:
-    """Return types by logical id. Another id would replace a resource and its data."""
+    """Return resource types by logical id, because another id would replace a resource and its data."""
     found = templates.template("prod")["Resources"]
     return {logical_id: one["Type"] for logical_id, one in found.items() if "Version" not in one["Type"]}
 

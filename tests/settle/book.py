@@ -225,7 +225,6 @@ class Book:
         self.rows.remove(row)
 
     def _decide(self, row: Row, decision: str) -> str:
-        """Record a person's decision on the next case, also on the row."""
         key, number = row["pk"].partition("#")[2], row.get("resolutions", 0) + 1
         opened = [one for one in self.rows if one["sk"] == f"{key}:limbo:{number}"]
         if not opened:
@@ -249,7 +248,6 @@ class Book:
         return at
 
     def _begin(self, row: Row) -> None:
-        """Begin a reversal unless begun: by a person's order if settled, else after a failure."""
         if "reversed_for" not in row:
             step = next((step for step in STEPS if f"{step}_at" not in row), "reverse")
             failure = {"step": step, "error": "KycUnavailable", "cause": "no answer"}

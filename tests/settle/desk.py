@@ -1,4 +1,4 @@
-"""The on-call person's stack: table, machines and AWS identity."""
+"""The `Desk` of the commands' tests: a stack in this process, with table, machines and orders API."""
 
 import io
 import json
@@ -64,7 +64,7 @@ class Orders:
         """Number of answers that will be lost after their effect."""
 
         self.answering: Answer | None = None
-        """API Gateway's own answer, without a call of the function."""
+        """Answer that API Gateway gives without calling the function, if any."""
 
         self.throttled = 0
         """Number of orders that API Gateway will refuse as too many."""
@@ -108,7 +108,7 @@ class Secrets:
 
 
 class Desk:
-    """A stack under test, its control and its effects.
+    """A stack under test, with the means to control it and to see its effects.
 
     Functions in `broken` fail with the given error.
     """

@@ -1,4 +1,4 @@
-"""Faults to plant in a book, and answers for second looks."""
+"""Faults that tests plant in a `Book`, and answers of the proof's second looks."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rows changed by a foreign hand: attributes missing or spoilt."""
+"""Malformed copies of rows for the tests of readers: attributes missing or invalid."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -30,7 +30,7 @@ OPTIONAL = frozenset(
 
 
 def spoils(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, value) of invalid values for an attribute of this type."""
+    """Yield invalid values for an attribute of this value's type, each with a name."""
     yield "a fraction", Decimal("1.5")
     if isinstance(value, str):
         yield "a number", 7

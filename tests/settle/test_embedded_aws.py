@@ -28,7 +28,7 @@ def any_port_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
-"""Ignores SIGTERM, like a busy function."""
+"""Program that ignores SIGTERM, like a busy function."""
 
 
 def recorded(process: subprocess.Popen[bytes], **other: Any) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def test_a_foreign_process_with_the_recorded_id_is_never_killed(
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_down_stops_this_homes_processes_and_removes_their_files(starts: Starts, is_recorded: bool) -> None:
-    """Even if the server was killed before it was recorded, or its functions were left behind."""
+    """The record is missing if the server was killed before it was written."""
     simulators = ("settle.local.kyc_simulator", "settle.local.bank_simulator")
     programs = ("ministack", "awslambdaric", *simulators)
     processes = [starts(program) for program in programs]

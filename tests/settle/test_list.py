@@ -117,7 +117,7 @@ def test_a_settlement_that_ended_after_listing_is_skipped(desk: Desk, status: st
 def test_a_row_that_moves_during_the_read_is_shown_once(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, behind: str
 ) -> None:
-    """DynamoDB refuses to read a row twice in one call."""
+    """The index can list a row twice, but DynamoDB refuses to read a row twice in one call."""
     partition = claimed(desk, 1, due=90)["gsi1pk"]
     listed, stale = index._entries, [{**ledger_keys.settlement(behind), "gsi1sk": at(0)}]
     monkeypatch.setattr(

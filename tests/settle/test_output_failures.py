@@ -155,7 +155,7 @@ def test_a_batch_that_stops_says_how_far_it_came(
 
 
 def test_request_files_are_read_as_utf_8_in_each_locale(tmp_path: Path) -> None:
-    """Runs the whole program in the C locale, without Python's own remedies."""
+    """Runs the whole program in the C locale, with Python's own UTF-8 remedies off."""
     file = tmp_path / "request.json"
     file.write_text(f'{{"key": "{KEY}", "reference": "Zoë"}}', "utf-8")
     program = "from settle.settlements.request_file import read_requests; print(ascii(read_requests('-')))"

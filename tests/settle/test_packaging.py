@@ -46,7 +46,7 @@ from settle.cli import main
 main()
 """
 CPU_SECONDS_MAX = 2.0
-"""Limit of the help, which takes some 0.2 s on an idle machine."""
+"""Limit for `--help`, which takes some 0.2 s on an idle machine."""
 
 MANIFEST = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 RUNTIME: list[str] = MANIFEST["project"]["dependencies"]

@@ -88,7 +88,6 @@ def test_recover_succeeds_once_the_settlement_is_taken_over(
 def test_recover_does_nothing_for_a_finished_settlement(
     desk: Desk, command: Command, recovery: Recovery, status: str, code: Exit, meanwhile: bool
 ) -> None:
-    """If it finishes while recovery is asked, the report is the same."""
     claimed(desk) if meanwhile else finished(desk, status=status)
     recovery.nothing().effect = lambda: finished(desk, status=status)
 

@@ -145,7 +145,7 @@ def test_a_note_states_the_decision_reason_and_person(
 
 
 def test_a_reviewers_verdict_is_shown_after_the_providers_answer(desk: Desk) -> None:
-    """Even within one millisecond: a second call got its answer during the review."""
+    """Both can have the same time, because a second call can get its answer during the review."""
     rejected_in_review(desk)
     known = SettlementState.from_row(desk.row()).settlement
     desk.ledger.store.put(entries.evidence(known, Step.VERIFY, APPROVED.evidence(), NOW))

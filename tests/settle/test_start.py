@@ -68,7 +68,6 @@ def stack_of(machines: Machines) -> Stack:
 
 
 def row_of(status: str) -> Row:
-    """The settlement's row while its machine runs."""
     return {
         **FINISHED,
         "status": status,

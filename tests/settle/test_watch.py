@@ -46,7 +46,6 @@ def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Output to a person's terminal."""
     sent = io.StringIO()
     monkeypatch.setattr(
         live, "out", Console(file=sent, force_terminal=True, width=100, highlight=False, markup=False)

@@ -26,7 +26,7 @@ VIEW, BALANCES, TO_PARQUET = re.findall(
 
 
 def in_duckdb(*statements: str) -> list[list[Any]]:
-    """Run statements in a separate process, as DuckDB disturbs its exit; return the last result."""
+    """Run statements in a separate process, because DuckDB disturbs its exit; return the last result."""
     program = "import duckdb, json, sys\nfor one in sys.argv[1:]: found = duckdb.execute(one)\n"
     program += "print(json.dumps(found.fetchall(), default=str))"
     command = [sys.executable, "-c", program, *statements]

@@ -1,4 +1,4 @@
-"""A browser of a console, over the desk's stack."""
+"""A `Visitor`: a browser of the console of a desk's stack."""
 
 import re
 from datetime import timedelta
@@ -36,7 +36,7 @@ class Visitor:
         self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
 
     def enter(self) -> "Visitor":
-        """Open the session with its token, like the printed address."""
+        """Open the session with its token, as the printed address does."""
         assert self.get(f"/enter?token={self.session.token}").status_code == 200
         return self
 
@@ -49,7 +49,7 @@ class Visitor:
         return answer.text
 
     def send(self, path: str, headers: dict[str, str] | None = None, /, **fields: str) -> httpx.Response:
-        """Send a form with the session's CSRF token, like its page."""
+        """Send a form with the session's CSRF token, as its page does."""
         fields = {"csrf": self.session.csrf} | fields
         return self.client.post(path, data=fields, headers={"origin": ORIGIN} | (headers or {}))
 

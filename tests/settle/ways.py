@@ -127,7 +127,7 @@ def half_reversed(desk: Desk) -> None:
 
 
 def stuck(step: str) -> Way:
-    """Return a way: a settled payment gets stuck at this step's reversal."""
+    """Return a way on which a settled payment gets stuck at this step's reversal."""
 
     def way(desk: Desk) -> None:
         settled(desk)
@@ -145,7 +145,7 @@ def stuck_before_the_hold(desk: Desk) -> None:
 
 
 def decided(step: str, *decisions: Decision) -> Way:
-    """Return a way: into LIMBO, and out by these decisions. A last retry succeeds."""
+    """Return a way into LIMBO, and out of it by these decisions. A last retry succeeds."""
 
     def way(desk: Desk) -> None:
         stuck(step)(desk)

@@ -1,4 +1,4 @@
-"""The simulated KYC provider, and a receiver of its webhook."""
+"""The simulated KYC provider over HTTP, and a receiver of its webhook."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ from settle.local.kyc_simulator import Server
 KEY = "order-2026-000101"
 PAYMENT = {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
 SECONDS_MAX = 10
-"""Bounds each wait; expected events take less than a second."""
+"""Limit of each wait; expected events take less than a second."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command of a simulation package: runs lives drawn from seeds."""
+"""Runs random lives from the command line, each drawn from its seed."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ class Outcome:
     seed: int
     calls: int
     met: int
-    """Number of deviations that the life was long enough to meet."""
+    """Number of drawn deviations that happened before the life ended."""
 
     statuses: frozenset[str]
     broken: tuple[str, ...]
@@ -48,7 +48,7 @@ def lived(life: _Life) -> _Life:
 def main(package: str, outcome: Callable[[int], Outcome], told: Callable[[int], str]) -> int:
     """Run the lives, and print the seeds that broke a rule. Return 1 if any did, else 0.
 
-    `outcome` and `told` run a seed's life; `told` returns its history.
+    `outcome` runs a seed's life; `told` returns the life's history.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {package}", description="Live random lives.")
     parser.add_argument("--lives", type=int, default=1_000)

@@ -1,4 +1,4 @@
-"""A storm of stalls: the real RecoverStalled in simulated time, under AWS quotas.
+"""Runs the real RecoverStalled on a storm of stalls, in simulated time, under AWS quotas.
 
 A run's threads share its processor. `python -m tests.simulation.storm 100000` prints a storm's end.
 """
@@ -43,7 +43,7 @@ RUN_MS, LOOK_CPU_MS, START_CPU_MS = 75_000, 10, 4
 
 READ_MS, WRITE_MS, QUERY_MS, START_MS, DESCRIBE_MS = 5, 8, 20, 40, 20
 SETTLES_MS = 1_500
-"""Latencies of the services, and the time that a resumed settlement takes."""
+"""Milliseconds: latencies of the services, and the time that a resumed settlement takes."""
 
 STATES = 4
 """The number of states that a settlement enters, even a resumed one."""
@@ -54,7 +54,7 @@ TAKEOVER_UNITS, SETTLING_UNITS, INDEX_UNITS = 3, 20, 2
 
 STALLED_AT = [list(Step)[:committed] for committed in range(len(Step))]
 LEFT_UNITS = [20, 13, 11, 5]
-"""The stalled settlements' committed steps, in turn, and the write units that each still needs."""
+"""The stalled settlements' committed steps, in turn, and the write units that each of them still needs."""
 
 
 class Bucket:
@@ -136,11 +136,10 @@ class Storm:
 
     @property
     def seconds(self) -> float:
-        """The last resumption, in seconds."""
+        """Seconds until the last settlement was resumed."""
         return max(self.resumed.values()) / 1000
 
     def _stall(self) -> Iterator[str]:
-        """Put settlements claimed in the last minutes, all due."""
         settlement = Settlement(
             key="stalled-000000", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48
         )

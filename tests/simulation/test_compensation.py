@@ -1,4 +1,4 @@
-"""A reversal with a fault ends as one entry, at the latest after recovery."""
+"""A reversal with a fault writes each entry once, at the latest after recovery."""
 
 import pytest
 
@@ -50,7 +50,7 @@ MATRIX = [
 ]
 
 UNHEARD = [(steps, state, fault) for steps, state, fault in MATRIX if fault.commits]
-"""Cases where reversals commit without an answer. The last reversal still finishes the settlement."""
+"""Cases in which a step's reversal commits without an answer. The last reversal still finishes it."""
 
 STUCK = [case for case in MATRIX if case not in UNHEARD]
 
@@ -59,7 +59,7 @@ STUCK = [case for case in MATRIX if case not in UNHEARD]
 def test_a_lasting_fault_stalls_a_reversal_until_recovery_resumes_it(
     world: World, steps: int, state: str, fault: Fault
 ) -> None:
-    """Only a refusal needs a person."""
+    """It does not enter LIMBO, because only a refusal needs a person."""
     order = world.commit(steps)
     world.strike(state, fault)
 

@@ -40,7 +40,7 @@ def claimed(world: World) -> list[str]:
 
 @pytest.fixture
 def deploy_between_states(world: World, monkeypatch: pytest.MonkeyPatch) -> list[StageConfig]:
-    """Deploy another stage before each state after the hold; return all."""
+    """Deploy another configuration before each state after the claim. Return all of them."""
     deployed: list[StageConfig] = []
     stages = cycle(STAGES)
 

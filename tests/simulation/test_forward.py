@@ -32,7 +32,7 @@ STALLING = [
     for fault in Fault
     if state != "HoldFunds" and not (state == "VerifyKyc" and fault.value[0] in CUT_OFF)
 ]
-"""Faults that stall a settlement. VerifyKyc without time or memory reverses it: test_verify_answers.py."""
+"""Faults that stall a settlement. One that cuts off VerifyKyc reverses it instead: test_verify_answers.py."""
 
 
 @pytest.mark.parametrize("machine", BOTH)

@@ -11,7 +11,7 @@ from tests.simulation.seeded.scenarios import SCENARIOS
 from tests.simulation.seeded.stage import Current, set_up
 
 ONE_OF = 64
-"""One late call in this many; `make needed` makes all, in many more lives."""
+"""One late call in this many is made. `make needed` makes them all, in many more lives."""
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_a_stalled_settlements_cause_contains_no_names(world: World, state: str,
 
 
 def test_a_failed_compensations_cause_contains_no_names(world: World) -> None:
-    """A child's failure has its input, including names, in the cause."""
+    """A child execution's failure has the child's input, with names, in its cause."""
     world.open("alice", 10_000)
     world.open("bob", 100_000_000)  # the stage's highest balance: the release is refused
     world.strike("BeginCompensation", Fault.REFUSED_BY_STORE)

@@ -44,5 +44,4 @@ def test_the_recorded_seed_finds_the_planted_bug(bug: dict[str, Any]) -> None:
 
 @cache
 def is_lawful(seed: int, *, core: bool) -> bool:
-    """Return whether a seed breaks no rule without a bug."""
     return run([seed], core=core).failed == {}

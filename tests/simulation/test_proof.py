@@ -21,7 +21,7 @@ from tests.world.memory_dynamodb import Key
 
 SEEDS = range(12)
 RUNS_MAX = 60
-"""Maximum runs: a twenty-minute outage cuts off many."""
+"""Maximum runs until one completes, because a twenty-minute outage cuts off many."""
 
 Plant = Callable[[World], str]
 """A raw write that breaks conservation; returns the key that the proof must name."""
@@ -127,7 +127,7 @@ def prove(world: World, answers: list[Any]) -> None:
 
 
 def proceed(world: World, milliseconds: int, is_over: Callable[[], bool]) -> None:
-    """Let time pass without the rules, which the planted write breaks."""
+    """Let time pass, and ignore broken rules, because the planted write breaks them."""
     until = world.hub.now + milliseconds
     while world.hub.now < until and not is_over():
         try:

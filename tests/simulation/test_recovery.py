@@ -15,11 +15,11 @@ from tests.world.services import Died, throttled, unanswered
 from tests.world.world import STARTING, World
 
 FORWARD = {facts.state: number for number, facts in enumerate(SAGA.values()) if number}
-"""Steps committed before each state."""
+"""Number of steps committed before each state."""
 
 
 def recover_each_minute(world: World) -> None:
-    """Run recovery before each state, a minute later."""
+    """Let a minute pass, and run recovery, before each state."""
 
     def recover(execution: Execution) -> None:
         world.pass_time(minutes=1)
@@ -171,7 +171,7 @@ def test_a_reversal_waits_for_quota_and_never_uses_express(world: World, steps: 
 @pytest.mark.parametrize("machine", BOTH)
 @pytest.mark.parametrize("state", FORWARD)
 def test_an_execution_that_wakes_after_a_takeover_is_harmless(world: World, state: str, machine: str) -> None:
-    """It commits the new owner's steps, each once, and cannot begin a reversal."""
+    """The woken execution commits the new owner's steps, each once, and cannot begin a reversal."""
     world.open_both()
 
     def sleep_for_long() -> None:

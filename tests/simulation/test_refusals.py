@@ -98,7 +98,7 @@ LATER_REFUSALS: list[tuple[str, Act, Act, str]] = [
     ("ReleaseFunds", payee_at_the_cap, nothing, "CapExceeded"),
 ]
 STATES = {"HoldFunds": 0, "VerifyKyc": 1, "ReleaseFunds": 2, "CollectFee": 3}
-"""Steps committed before each state."""
+"""Number of steps committed before each state."""
 
 
 @pytest.mark.parametrize("machine", BOTH)

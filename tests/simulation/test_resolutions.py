@@ -1,4 +1,4 @@
-"""Only a person's decision leads out of LIMBO, once despite interruptions."""
+"""Only a person's decision leads out of LIMBO, and interruptions do not repeat it."""
 
 import pytest
 
@@ -101,7 +101,7 @@ def test_each_decision_ends_as_designed(world: World, name: str, steps: int) -> 
 def test_a_decision_is_carried_out_though_its_announcement_fails(
     world: World, name: str, fault: Fault
 ) -> None:
-    """Money does not wait for the notice; only a completed settlement retries it."""
+    """Money does not wait for the announcement, which only a completed settlement retries."""
     execution = stuck(world)
     prepare(world, name)
     world.strike("ResolveLimbo", fault, world.tries("ResolveLimbo"))

@@ -1,4 +1,4 @@
-"""A review ends by the webhook, any time and repeatedly, or its deadline."""
+"""A review ends by a webhook, whenever and however often it comes, or at its deadline."""
 
 from collections.abc import Callable
 

@@ -27,7 +27,6 @@ def shown() -> list[tuple[str, Verdict, int]]:
 
 
 def verdict(name: str, life: Life, server_url: str) -> Verdict:
-    """Play one life of a design in its own table; return its verdict."""
     end, _ = ways.player(WAYS[name], server_url, f"{name}-{uuid.uuid4().hex}")(life)
     return judge(end)
 

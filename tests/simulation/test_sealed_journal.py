@@ -1,6 +1,6 @@
 """The sealed journal names forgeries that leave consistent rows.
 
-Rows are forged with every right on the table, so the proof from the rows may pass.
+The forger can write every row, so the proof from the rows alone may pass.
 """
 
 import os
@@ -33,11 +33,11 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.stream import record
 
 SEEDS = (*range(JOURNAL_EVERY - 1, 20 * JOURNAL_EVERY, JOURNAL_EVERY), 169)
-"""Seeds with a journal. In the last one only the journal protects some evidence."""
+"""Seeds whose worlds have a journal. In the last, only the journal protects some evidence."""
 
 Table = dict[tuple[str, str], Row]
 Forged = tuple[Table, set[tuple[str, str]]]
-"""A table, and the rows that must be named."""
+"""A forged table, and the rows that the journal must name."""
 
 
 @cache
@@ -52,8 +52,6 @@ def at_rest(seed: int) -> tuple[MemoryS3, Table, Any]:
 
 
 def proven(table: Table) -> bool:
-    """Return whether the rows alone prove conservation."""
-
     def look_again(difference: Difference) -> Look:
         return Look.DISAGREES
 
@@ -84,7 +82,7 @@ def changed(table: Table, place: tuple[str, str], **attributes: Any) -> Table:
 
 
 def move(table: Table, account: str, amount: int) -> Table:
-    """Move a customer's balance; internal accounts have none."""
+    """Add an amount to an account's balance, if it has one."""
     place = (f"ACCOUNT#{account}", "BALANCE")
     if place not in table:
         return table
@@ -148,7 +146,7 @@ def changed_claims(table: Table) -> Iterator[Forged]:
 
 
 def other_words(table: Table) -> Iterator[Forged]:
-    """Change labels behind erased names, which disable the request's hash."""
+    """Change labels of settlements with erased names, since these disable the request's hash."""
     for place, row in list(table.items()):
         if row["sk"] == "SETTLEMENT" and row.get("status") in FINISHED and "payer" in row:
             left = {**table, place: {name: row[name] for name in row if name not in NAMES}}

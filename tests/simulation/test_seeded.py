@@ -79,7 +79,7 @@ def test_each_rare_event_happens_in_some_history(seen: str, some_seeds: Callable
 
 @pytest.mark.long
 def test_many_payments_settle_despite_the_faults(some_seeds: Callable[[], dict[str, int]]) -> None:
-    """Code that refuses everything would keep every forbidding rule."""
+    """Code that refuses everything would break no rule."""
     counted = some_seeds()
 
     assert counted["PROCESSING to SETTLED"] > counted["None to PROCESSING"] > 150

@@ -21,7 +21,7 @@ from tests.world.definitions import EXPRESS, STANDARD
 def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(
     many: int, quotas: Callable[[], Quotas]
 ) -> None:
-    """100,000 stalls are an outage of 200 s, and five minutes a third of the deadline."""
+    """100,000 settlements stall in an outage of 200 s. Five minutes are a third of the deadline."""
     storm = Storm(many, quotas())
 
     storm.run(minutes=15)
@@ -46,7 +46,7 @@ def test_a_small_number_of_stalled_settlements_uses_only_standard() -> None:
 
 
 def test_a_recovery_that_is_far_too_slow_reverses_nothing() -> None:
-    """At two a second the last one is resumed after its 15-minute deadline, and settles."""
+    """At two resumptions a second, the last settlement comes after its 15-minute deadline, but settles."""
     storm = Storm(2_400, per_second=2)
 
     storm.run(minutes=30)
@@ -69,7 +69,7 @@ def test_a_quota_below_the_pace_slows_recovery_and_defers_nothing() -> None:
 
 
 def test_resumed_reversals_keep_pace_with_the_quota_of_describe_execution() -> None:
-    """Recovery first looks for a running execution: two would alert twice. No run waits for the quota."""
+    """Recovery looks for a running execution, since two would alert twice. No run waits for the quota."""
     storm = Storm(1_500, status=Status.COMPENSATING)
 
     storm.run(minutes=15)

@@ -28,7 +28,7 @@ NO_ANSWER = ("unavailable", "circuit open", "refused")
 TRIES = 3
 
 CUT_OFF = [fault for fault in Fault if fault.value[0] in compensation.CUT_OFF]
-"""Faults of a call that Lambda or its task ended."""
+"""Faults in which Lambda or the task ends the call."""
 
 REJECTION: dict[str, picture.Move] = {"verify": None}
 """The evidence of a rejection, which commits no step."""

@@ -1,6 +1,6 @@
-"""The worst KYC provider's day in simulated time, at a rate beyond one machine.
+"""Simulates a KYC provider's worst day, at a rate that one machine cannot play in real time.
 
-`make worst-day` defines the hours. `python -m tests.simulation.worst_day 20 600` prints how payments ended.
+It has the hours of `make worst-day`. `python -m tests.simulation.worst_day 20 600` prints how payments ended.
 """
 
 import sys
@@ -33,7 +33,7 @@ from tests.world.environment import NOW
 from tests.world.interpreter import TaskFailed
 
 ANSWER_MS, LATENCY_MS_MAX, OVER_MS_MAX = 100, 20, 120_000
-"""The provider's time, a service's maximum one-way latency, and the last payments' time after the day."""
+"""The provider's answer time, a service's maximum one-way latency, the last payments' time after the day."""
 
 LIMITS_OF_CIRCUIT = Thresholds(failures=10, within_seconds=900, recovery_seconds=30)
 """A stage's default circuit limits."""
@@ -45,7 +45,7 @@ CENTS_A_PAYMENT = 10
 
 
 class Calm(Script):
-    """Chance with the day's faults only; services have usual latency, and retries jitter."""
+    """Chance without faults beside the day's. Services still have latency, and retries have jitter."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -84,7 +84,7 @@ class LimitedCloud(Cloud):
 
 
 class Provider(People):
-    """The day's provider; the hour decides an exchange's time and end."""
+    """The day's KYC provider. The hour decides how long an exchange takes, and how it ends."""
 
     _world: "WorstDay"
 
@@ -136,7 +136,7 @@ class WorstDay(World):
 
     @property
     def hours(self) -> Hours:
-        """Return the current hours; after the day, its last hours."""
+        """Return the provider's behaviour at this time of the simulated day; after it, the last one stays."""
         begun = [hours for hours in DAY if self.began_at[hours.name] * 1000 <= self.hub.now]
         return begun[-1]
 

@@ -87,7 +87,7 @@ def paths(definition: Any) -> Iterator[list[str]]:
 
 
 def caught(state: Any, error: str) -> str:
-    """Return the target of an error once it is not retried."""
+    """Return the state that follows an error after its retries."""
     (target, *_) = (
         str(entry["Next"])
         for entry in state["Catch"]

@@ -41,7 +41,7 @@ def event_read(state: str) -> tuple[set[str], set[str]]:
 
 
 def returned(state: str) -> set[str]:
-    """Return the fields of a handler's only object with a settlement."""
+    """Return the fields of the handler's only dict literal with a `settlement`."""
     objects = (node for node in _nodes(ANSWERED_BY.get(state, _module(state))) if isinstance(node, ast.Dict))
     (found,) = (fields for fields in map(_fields, objects) if "settlement" in fields)
     return found
@@ -64,7 +64,7 @@ def answered(state: str) -> list[set[str]]:
 def errors_raised(*modules: str) -> set[str]:
     """Return the errors raised by modules under lambdas/.
 
-    A `raise` calls the class, its method, or a function of the module that returns one.
+    Finds a `raise` of a class, of its method's result, or of a function's result.
     """
     return {name for module in modules for name in _raised_in(module)}
 

@@ -30,14 +30,14 @@ BACKOFF_SECONDS_MAX = 1
 """botocore's longest wait before a second attempt, in standard mode."""
 
 OUTAGE_SECONDS_MIN = 120
-"""An outage that retries outlast with maximum waits. Jitter halves the waits on average."""
+"""Duration of an outage that retries must outlast, before jitter, which halves the waits on average."""
 
 NOTICE_SECONDS_MAX = 60
 """Maximum time that the announcement of a decision may delay the reversal."""
 
 HISTORY_EVENTS_MAX = 25_000
 ALERT_EVENTS_MAX = 5 + 5 + 2 + 6 + 2
-"""Events per unanswered alert: PrepareAlert, PageOnCall, IsPaged, AwaitResolution, PauseBetweenAlerts."""
+"""History events per alert: PrepareAlert, PageOnCall, IsPaged, AwaitResolution, PauseBetweenAlerts."""
 
 GIVEN_BACK_SECONDS_MAX, REST_SECONDS = 15, 1
 """Seconds until a payment without a provider's answer is returned.
@@ -57,7 +57,7 @@ def waits(retry: Any) -> list[float]:
 
 
 def seconds_max(state: Any) -> float:
-    """Return a state's longest time, with all timeouts and waits. A throttled attempt adds its wait alone."""
+    """Return a state's longest time, with all timeouts and waits. A throttled attempt takes only its wait."""
     if state["Type"] != "Task":
         return 0
     attempt_seconds = START_SECONDS_MAX if state["Resource"] == START else state["TimeoutSeconds"]

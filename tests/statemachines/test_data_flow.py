@@ -1,4 +1,4 @@
-"""Every transition into a state provides its fields, and none is lost."""
+"""Checks that every transition into a state provides the fields that it reads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +67,7 @@ def reads(state: Any) -> set[str]:
 
 
 def brought(name: str, state: Any, way: Way, fields: set[str]) -> set[str]:
-    """Return the fields certain after a state."""
+    """Return the fields that the data has after a transition."""
     if way.how.startswith("Catch"):
         where = way.rule["ResultPath"]
         return {"Error", "Cause"} if where == "$" else fields | (fields_read(where) if where else set())
@@ -131,10 +131,7 @@ def test_each_handler_returns_the_fields_assumed_here(name: str) -> None:
 
 
 def test_a_reports_input_distinguishes_refused_claims_from_started_compensations() -> None:
-    """`error` in the state means COMPENSATING; `Error` replaces the state, and may mean that nothing ran.
-
-    The request has neither. The compensating machine reports no error.
-    """
+    """Its `state` has `error` if a compensation was started, and `Error` if a claim was refused."""
     definition = DEFINITIONS["settlement"]
     sure, maybe = entering(definition), entering(definition, set.union)
     into = entrances("settlement", "ReportOutcome")

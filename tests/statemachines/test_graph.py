@@ -41,10 +41,7 @@ FAILS = {
         },
     },
 }
-"""Every Fail state.
-
-PagerUnreachable carries the alert. CompensationUnfinished omits the child's cause, which has its input.
-"""
+"""All Fail states. CompensationUnfinished omits the child execution's cause, which contains the input."""
 
 
 def reached(following: dict[str, set[str]], name: str) -> set[str]:
@@ -57,7 +54,7 @@ def reached(following: dict[str, set[str]], name: str) -> set[str]:
 
 
 def on_a_cycle(machine: str, follows: Callable[[str, Way], bool]) -> set[str]:
-    """Return the states on a cycle of admitted transitions."""
+    """Return the states on a cycle of transitions that `follows` admits."""
     following = {
         name: {way.target for way in ways(state) if follows(name, way)}
         for name, state in states(machine).items()
@@ -108,7 +105,7 @@ def test_two_alerts_are_separated_by_a_wait_or_decision() -> None:
 
 
 def test_release_can_only_be_reached_from_verify() -> None:
-    """The webhook or the review's end starts the next execution."""
+    """After a review, its verdict or its end starts another execution."""
     following = {name: set(targets(state)) for name, state in states("settlement").items()}
     into = [(source, way.how) for source, way in entrances("settlement", "ReleaseFunds")]
 

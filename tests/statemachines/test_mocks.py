@@ -52,7 +52,7 @@ def rule(entries: Any, error: str) -> int | None:
 
 
 def taken(visit: Visit, following: Visit | None, state: Any) -> Iterator[Branch]:
-    """Yield a visit's branches: a retry per try but the last, and the way out."""
+    """Yield the branches that a visit takes: its retries, then its way out."""
     for error in visit.attempts[:-1]:
         assert error is not None
         yield visit.state, f"Retry {rule(state['Retry'], error)}"

@@ -43,9 +43,9 @@ WITHIN = {
     "MalformedRow",
     CONFLICT,
 }
-"""Errors that add no refusal.
+"""Errors that VerifyKyc's modules raise, but that are not extra refusals.
 
-The circuit and the client catch the first four; the next three stall the machine; writes raise the last too.
+The circuit and the client catch the first four, the next three stall the machine, and writes raise the last.
 """
 
 OF_PROVIDER = errors_raised("handlers/core/_verification", *ASKING) - WITHIN
@@ -55,9 +55,9 @@ OF_CLAIM = errors_raised("handlers/core/hold_funds", "handlers/core/_claim")
 """HoldFunds' extra refusals: of the request, or of another execution's key."""
 
 REPORTED = {"AlreadyClaimed": "$", "InReview": "$.in_review"}
-"""Refusals that are only reported, and the error's place.
+"""Refusals that are only reported, each with its result path.
 
-A claimed key's error replaces the state, because the execution's input has the request.
+AlreadyClaimed replaces the state, because the execution's input has the request.
 """
 
 FORWARD = {
@@ -74,7 +74,7 @@ LIMBO = {
     "AwaitResolution": WRITES["AwaitResolution"],
     "ResolveLimbo": resolving(CASE),
 }
-"""The writes about one case; all cases have the same refusals."""
+"""The writes about one example case, because all cases have the same refusals."""
 
 
 RAISED: dict[str, set[str]] = {
@@ -89,7 +89,7 @@ RAISED: dict[str, set[str]] = {
     "AwaitResolution": {"StepFenced"},
     "ResolveLimbo": {"StepFenced", "ResolutionRefused", "AccountNotFound", "CaseNotCounted"},
 }
-"""Minimum refusals, so the tests examine enough rows."""
+"""Minimum refusals of each write, which prove that the tests examine enough rows."""
 
 
 @cache
@@ -206,10 +206,6 @@ def test_provider_and_claim_refusals_are_those_listed_here() -> None:
 
 @pytest.mark.parametrize("which", RAISED)
 def test_the_writes_raise_at_least_the_listed_refusals(which: str) -> None:
-    """A refused reversal enters LIMBO, since a retry returns no money that the payee has spent.
-
-    A refused decision is reported with the next alert; nothing was written.
-    """
     assert raised(which) >= RAISED[which]
 
 
@@ -219,11 +215,7 @@ def is_due(step: Step, row: Row) -> bool:
 
 @pytest.mark.parametrize("name", REVERSALS)
 def test_a_reversal_still_due_is_never_fenced(name: str) -> None:
-    """StepFenced makes the machine read the row again; an unchanged row would loop endlessly.
-
-    On a COMPENSATING row with this step next, the machine would repeat the reversal. The row's other faults
-    therefore have other names, and enter LIMBO.
-    """
+    """After StepFenced, the machine reads the row again. If this step were still due, it would loop."""
     step = REVERSALS[name]
     committed = reversing(step)
     same = [

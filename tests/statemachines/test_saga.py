@@ -1,4 +1,4 @@
-"""The saga's table matches the definitions, which are separate text."""
+"""Checks that the code's table of steps, SAGA, matches the definitions."""
 
 from itertools import pairwise
 

@@ -35,7 +35,7 @@ RETRIED: dict[tuple[str, str], list[list[str]]] = {
     **{each: [EVENTS_TRANSIENT] for each in PUTS},
     **{each: [START_TRANSIENT] for each in STARTS},
 }
-"""Each Task's retried errors by rule, without a function's final ones."""
+"""Errors that each Task retries, by rule, without functions' final errors."""
 
 LEFT_OVER = {
     ("compensation", "PageOnCall"): ("PagerUnreachable", "$.error"),
@@ -44,10 +44,10 @@ LEFT_OVER = {
     ("compensation", "ResolveLimbo"): ("PrepareAlert", "$.error"),
     ("settlement", "Compensate"): ("CompensationUnfinished", "$.compensation"),
 }
-"""Target and result path of all other errors, unless the machine stalls."""
+"""Target and result path of all other errors, for Tasks where these do not stall the machine."""
 
 TRIES = {"settlement": [3, 2], "compensation": [9, 8]}
-"""A function's retries: for throttling, and for other transient errors."""
+"""Each machine's retries of a function: for throttling, and for other transient errors."""
 
 OTHER_TRIES = {"Compensate": [2], "PageOnCall": [9], "AnnounceResolution": [2], "AwaitResolution": [6, 6]}
 

@@ -9,7 +9,7 @@ from tests.world.saga import Saga
 
 @pytest.fixture(params=["memory", "server"])
 def engine(request: pytest.FixtureRequest) -> str:
-    """Both engines, unless a test names one."""
+    """Run each test on both engines, unless it names one."""
     return str(request.param)
 
 

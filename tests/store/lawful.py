@@ -1,4 +1,4 @@
-"""Lawfulness of a commit, judged from its rows before and after."""
+"""Judges whether a commit is lawful, from its rows before and after."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Random operations on one table: our writes, whole and weakened, on rows in any state."""
+"""Random operations on rows in any state: our writes, with all or some of their conditions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +120,6 @@ def _transactions() -> list[tuple[Write, ...]]:
 
 @cache
 def _claims() -> list[Write]:
-    """Return one write for each of the two settlements of the vectors."""
     keys = {settlement.key for settlement in (SETTLEMENT, YEN)}
     found = [write for write in _writes().values() if _row_of(write)["sk"] == "SETTLEMENT"]
     return [next(write for write in found if key in _row_of(write)["pk"]) for key in sorted(keys)]

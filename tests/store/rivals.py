@@ -48,7 +48,7 @@ def assert_one_order(saga: Saga, start: Start, acts: Sequence[Act]) -> None:
 
 
 def in_order(saga: Saga, start: Start, acts: Sequence[Act]) -> Ended:
-    """Make the calls one by one, and all of them again."""
+    """Make the calls one by one, and then repeat them all."""
     start(saga)
     seen = saga.ledger.store.settlement(saga.settlement.key)
     told: dict[Act, set[type]] = {act: set() for act in acts}

@@ -29,7 +29,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look(store: WatchedStore, *scanned: str) -> Look:
-    """Look again at the payee's cases; the scan has met `scanned`."""
+    """Look again at the payee's cases, of which the scan has met `scanned`."""
     return second_look._cases(store, Difference(keys.account("bob"), cases=scanned))
 
 

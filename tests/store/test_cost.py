@@ -156,7 +156,7 @@ def stuck(saga: Saga) -> None:
 
 
 def fence(saga: Saga) -> None:
-    """Begin like the first state: put a tombstone, which finds the key claimed, then update."""
+    """Begin a compensation like its first state: the tombstone's put finds the key claimed, so it updates."""
     saga.tombstone(FAILURE)
     saga.begin(owner="execution-1")
 
@@ -432,7 +432,6 @@ def test_a_cases_cost_does_not_depend_on_other_cases(
 
 
 def test_rows_with_the_longest_names_fit_one_write_unit(saga: Saga, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes the entries' expiry."""
     monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)

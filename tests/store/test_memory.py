@@ -1,7 +1,7 @@
-"""The in-memory model answers random writes, whole and weakened, like each DynamoDB server.
+"""The in-memory model answers random writes, with all or some conditions, like each DynamoDB server.
 
 The quick suite uses Dynoxide, the long one DynamoDB Local. `MEMORY_OPERATIONS` and `MEMORY_SEED` set number
-and series; a difference reports both and its cause.
+and seed; a failure prints both and its cause.
 """
 
 import os

@@ -34,7 +34,7 @@ def reach(last: Step | None) -> Callable[[Saga], None]:
 
 
 def late(last: Step | None) -> Callable[[Saga], None]:
-    """Reach a step. Recovery has looked in time and looks again at the deadline."""
+    """Return a start that reaches a step, and lets recovery's next look be at the deadline."""
 
     def start(saga: Saga) -> None:
         saga.reach(last)
@@ -78,7 +78,7 @@ EACH = pytest.mark.parametrize(("start", "now", "taken"), STARTS.values(), ids=S
 
 
 @EACH
-def test_a_takeover_sets_owner_and_next_look_once_per_look(
+def test_a_takeover_sets_owner_and_next_look_exactly_once(
     saga: Saga, start: Callable[[Saga], Any], now: datetime, taken: dict[str, Any]
 ) -> None:
     start(saga)

@@ -213,7 +213,7 @@ class Settlements(RuleBasedStateMachine):
             assert isinstance(refusal, IdempotencyConflict)
 
     def _commit_of(self, other: Settlement, step: Step) -> Callable[[], object]:
-        """Return the call of a step; for a verdict, without evidence: VerifyKyc compares requests first."""
+        """Return the call of a step. A verdict has no evidence, as VerifyKyc compares the requests first."""
         if step is Step.VERIFY:
             verdict = kyc_review.record_verdict(other, APPROVED, self.now)
             return lambda: self.store.update(verdict)

@@ -1,4 +1,4 @@
-"""A settlement on the in-memory table, with checks of its money."""
+"""Runs one settlement on the in-memory table, and checks its money."""
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from tests.world.journal import journal
 from tests.world.saga import Saga
 
 OPENING = {"alice": 10_000, "bob": 500}
-"""First deposits, made by `Saga.fund`: enough for each of the amounts."""
+"""Each account's first deposit, made by `Saga.fund` and enough for all amounts."""
 
 SETTLEMENTS = st.integers(1, OPENING["alice"]).flatmap(
     lambda amount: st.builds(
@@ -28,15 +28,15 @@ SETTLEMENTS = st.integers(1, OPENING["alice"]).flatmap(
 )
 
 LAST = [None, *Step]
-"""Possible last committed steps; None before the hold."""
+"""Each possible last committed step; None before the hold."""
 
 STUCK = [
     (last, step) for last in Step for step in REVERSIBLE if list(Step).index(step) <= list(Step).index(last)
 ]
-"""The last committed step, and a committed step whose reversal can get stuck."""
+"""Pairs of the last committed step and a committed step whose reversal can get stuck."""
 
 UNMOVED = [(last, step) for last in LAST for step in REVERSIBLE if (last, step) not in STUCK]
-"""The last committed step, and a step that has not committed.
+"""Pairs of the last committed step and a step that has not committed.
 
 Its reversal never runs, but an error may name it.
 """
@@ -54,7 +54,7 @@ def reached(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
 
 
 def begun(last: Step | None, settlement: Settlement = SETTLEMENT) -> Saga:
-    """Return a settlement whose reversal has begun: by an order if SETTLED, else by a failure."""
+    """Return a settlement whose reversal has begun: by an order if it was SETTLED, else by a failure."""
     saga = fresh(settlement)
     saga.begun(last)
     return saga
@@ -67,7 +67,7 @@ def stuck(last: Step | None, step: Step, settlement: Settlement = SETTLEMENT) ->
 
 
 def moved(saga: Saga) -> dict[str, int]:
-    """Check all the books; return each account's change since the deposits, without zeros."""
+    """Check that money is conserved. Return each account's change since the deposits, without zeros."""
     rows = saga.ledger.rows()
     changes = assert_conserved(rows)
     del changes["external:EUR"]

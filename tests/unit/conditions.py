@@ -46,7 +46,7 @@ def applied(write: Write, row: Row | None) -> Row:
 
 
 class _OnTheWire(Mapping[str, Value]):
-    """A row's values in DynamoDB's types, converted on access because a condition reads few."""
+    """A row with values in DynamoDB's types, converted at access because a condition reads few of them."""
 
     def __init__(self, values: Row) -> None:
         self._values = values

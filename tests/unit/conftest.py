@@ -1,4 +1,4 @@
-"""Fast, repeatable tests: no Hypothesis database, and a store without logs."""
+"""Makes the tests fast and repeatable: without Hypothesis's database and the store's logs."""
 
 from collections.abc import Iterator
 

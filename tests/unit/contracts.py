@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/contracts, and the faults that they find in a document."""
+"""Finds a document's faults by the JSON Schemas of docs/contracts."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""All settlement rows that a write can meet, to evaluate its condition."""
+"""Builds all settlement rows that a write can meet, to evaluate its condition on each."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -17,14 +17,14 @@ from tests.unit.vectors import DECIDER, EXECUTION, IN_HASTE, LISTED, REJECTED, S
 BEFORE, AT, AFTER = "2026-11-20T12:00:00.122Z", "2026-11-20T12:00:00.123Z", "2026-11-20T12:00:00.124Z"
 
 PREFIXES = [set(list(Step)[:length]) for length in range(len(Step) + 1)]
-"""Possible sets of committed steps: steps commit in order."""
+"""All possible sets of committed steps, because steps commit in order."""
 
 RESOLUTIONS: list[dict[str, Any]] = [
     {},
     {"resolutions": 0},
     {"resolutions": 1, "resolution": {"decision": "retry"}},
 ]
-"""Possible counts of decisions. `resolutions` exists from the start of a compensation."""
+"""A row's possible decisions: none, or a count, which exists from the start of a compensation."""
 
 PARTS = tuple(
     {**counted, "reversed_in_part": amount}
@@ -37,11 +37,11 @@ PARTS = tuple(
 """
 
 MOVED = "2026-11-20T12:00:30.000Z"
-"""Index position after another execution has taken the settlement over."""
+"""A row's index position after another execution has taken the settlement over."""
 
 
 def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
-    """Return the verification's attributes. An approval exists exactly if VERIFY has committed."""
+    """Return a verification's possible attributes: an approval exactly if VERIFY has committed."""
     if Step.VERIFY in steps:
         return [{"verdict": VERDICT.decision.value}]
     if Step.HOLD not in steps:
@@ -56,7 +56,7 @@ def verdicts(steps: set[Any]) -> list[dict[str, Any]]:
 
 
 def listings(status: Status) -> list[dict[str, Any]]:
-    """Return a row's owner, place in the index, and expiry. Finished settlements are in no index."""
+    """Return a row's possible owners, index positions and expiries. Finished rows are in no index."""
     partition = keys.LIMBO if status is Status.LIMBO else keys.in_flight_partition(2)
     owned: list[dict[str, Any]] = [
         {"owner": owner, "owner_epoch": owner_epoch, "gsi1pk": partition, "gsi1sk": gsi1sk}
@@ -89,7 +89,7 @@ def settlement_row(
 
 
 def progress() -> Iterator[tuple[set[Step], set[Step]]]:
-    """Return the committed steps, and those already reversed, in the order of reversal."""
+    """Yield each possible pair of committed steps and already reversed steps."""
     for steps in PREFIXES:
         moved = [step for step in REVERSIBLE if step in steps]
         for length in range(len(moved) + 1):

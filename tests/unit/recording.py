@@ -33,13 +33,13 @@ def text(built: Built) -> str:
 
 
 def folder_of(builder: Callable[..., Any]) -> Path:
-    """Return the folder of a builder's vectors: its room's if the room has vectors, else this one's."""
+    """Return the folder of a builder's vectors: its room's if that has vectors, else tests/unit/golden."""
     room = HERE / builder.__module__.split(".")[1]
     return (room if (room / "vectors.py").exists() else HERE) / "golden"
 
 
 def recorded(name: str, current: str, folder: Path) -> str:
-    """Return the recorded text. With UPDATE_GOLDEN, record `current` first, but in CI fail."""
+    """Return a vector's recorded text. With UPDATE_GOLDEN set, record `current` first; in CI, fail."""
     path = folder / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         if os.environ.get("CI"):

@@ -1,4 +1,4 @@
-"""Parse each shell command on the pages as its program would."""
+"""Parses each shell command on the docs' pages as its program would."""
 
 import importlib.util
 import json
@@ -38,7 +38,7 @@ def make(words: list[str]) -> None:
 
 
 def aws(words: list[str]) -> None:
-    """Find the operation and its parameters in botocore's model, the source of the AWS CLI."""
+    """Check an `aws` command against botocore's model, on which the AWS CLI is built."""
     service, operation, *rest = words
     model = botocore.session.get_session().get_service_model(service)
     names = {xform_name(name, "-"): name for name in model.operation_names}
@@ -62,7 +62,7 @@ def cdk(words: list[str]) -> None:
 
 
 def pip(words: list[str]) -> None:
-    """Check that a page installs a folder of the checkout: no registry has our packages."""
+    """Check that a page installs a folder of the checkout, because no registry has our packages."""
     assert words[0] == "install"
     for word in words[1:]:
         folder, extras = re.fullmatch(r"([./\w-]+)(?:\[(\w+)\])?", word).groups()  # type: ignore[union-attr]

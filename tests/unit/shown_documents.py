@@ -1,4 +1,4 @@
-"""Check the JSON documents on the pages against the contract of their kind."""
+"""Checks each JSON document on the docs' pages against the contract of its kind."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def request(found: Any) -> None:
 
 
 def part_of_a_request(found: Any) -> None:
-    """Check an excerpt of a request: the page shows some optional fields alone."""
+    """Check an excerpt of a request, because pages show some optional fields alone."""
     whole = {"key": "order-2026-000101", "payer": "a", "payee": "b", "amount": "1.00", "currency": "EUR"}
     request(whole | found)
 
@@ -55,7 +55,7 @@ def pattern(found: Any) -> None:
 
 
 def task(found: Any) -> None:
-    """Check a Task of another state machine that starts the Standard machine."""
+    """Check the Task by which another state machine starts the Standard machine."""
     given = {name.removesuffix(".$") for name in found["Parameters"]["Input"]}
     known = schema("settlement-request")
     assert (
@@ -64,13 +64,13 @@ def task(found: Any) -> None:
 
 
 def payout(found: Any) -> None:
-    """Check an input of the machine that pays out."""
+    """Check an input of a state machine that makes a payout."""
     assert found.keys() == {"payout"}
     of_openapi("settlements", "PayoutRequest")(found["payout"])
 
 
 def key_alone(found: Any) -> None:
-    """Check an input that names a reserved payout."""
+    """Check a state machine's input that only names a reserved payout's key."""
     assert found.keys() == {"key"}
     assert KEY.fullmatch(found["key"])
 
@@ -91,7 +91,7 @@ KINDS: dict[str, Callable[[Any], object]] = {
     "payout": payout,
     "key": key_alone,
 }
-"""Contract of a document, chosen by the first of these fields that the document has."""
+"""Checks of documents: the first of these fields that a document has selects its check."""
 
 
 def check_document(found: dict[str, Any]) -> None:

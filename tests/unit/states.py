@@ -1,4 +1,4 @@
-"""Complete rows of settlements and accounts, and the states read from them."""
+"""Builds complete rows of settlements and accounts, and the states read from them."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,7 +44,7 @@ def account_row(account: str, available: int, currency: str = "EUR", **changes: 
 
 
 def found(row: Row | None) -> Any:
-    """Return the argument of `Write.on_failure`: a row's state, an entry's row itself, or None."""
+    """Return a row as `Write.on_failure` takes it: its state, an entry's row itself, or None."""
     if row is None or not (keys.is_settlement(row) or keys.is_account(row)):
         return row
     return SettlementState.from_row(row) if keys.is_settlement(row) else AccountState.from_row(row)

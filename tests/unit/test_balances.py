@@ -138,7 +138,7 @@ def test_unblocking_an_account_without_a_case_is_refused(counted: dict[str, Any]
 
 @pytest.mark.parametrize("counted", [{}, {"limbo_cases": 0}, {"limbo_cases": 1}, {"limbo_cases": -1}])
 def test_condition_and_account_state_agree_about_blocks(counted: dict[str, Any]) -> None:
-    """A count below zero was made by hand; it blocks until a person checks it."""
+    """Only a change by hand makes the count negative, so it blocks until a person checks it."""
     standing = row(10_000, **counted)
 
     is_free = counted.get("limbo_cases", 0) == 0

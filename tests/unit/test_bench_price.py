@@ -1,4 +1,4 @@
-"""The cost and limits of a million payments: `benchmarks/million.py` and its parts."""
+"""Tests the calculated cost and limits of a million payments: `benchmarks/million.py` and its parts."""
 
 import tomllib
 from dataclasses import replace

@@ -10,7 +10,7 @@ from tests.unit.vectors import slots
 from tests.world.saga import RETRY, Saga, up_to
 
 PARTIES = {Step.FEE: ("fees:EUR", 48), Step.RELEASE: ("bob", 4772), Step.HOLD: ("alice", 4820)}
-"""Account and amount of each step's case."""
+"""By step: account and amount of the case in which its reversal is stuck."""
 
 
 def blocked(saga: Saga) -> dict[str, int]:
@@ -20,7 +20,7 @@ def blocked(saga: Saga) -> dict[str, int]:
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("step", REVERSIBLE)
 def test_a_case_of_an_uncommitted_step_blocks_no_account(step: Step, last: Step | None) -> None:
-    """Other unreversed steps block no account: their reversals may not have been tried."""
+    """A case blocks only its own step's account: the other reversals may not have been tried."""
     state, is_moved = books.begun(last).state(), step in up_to(last)
     account, amount = PARTIES[step]
 
@@ -44,7 +44,6 @@ def test_a_case_of_an_already_reversed_step_blocks_no_account() -> None:
 
 @pytest.mark.parametrize(("last", "step"), [*STUCK, *UNMOVED])
 def test_a_stuck_reversal_blocks_its_customer_until_its_cases_end(last: Step | None, step: Step) -> None:
-    """Each case has its own number and entries, and the reversal then finishes."""
     account, _ = PARTIES[step]
     blocks = {f"ACCOUNT#{account}": 1} if (last, step) in STUCK and ":" not in account else {}
     saga = books.stuck(last, step)
@@ -79,7 +78,7 @@ def test_the_open_case_is_the_recorded_one_not_the_next(step: Step) -> None:
 
 
 def test_a_hold_with_a_wrong_escrow_becomes_a_case() -> None:
-    """The money is the payer's, so the payer is blocked; nothing moves until the rest is in escrow."""
+    """The payer owns the money and is blocked. Nothing moves until the missing rest is in escrow."""
     saga = books.begun(Step.HOLD)
     held = saga.state().escrow
     saga.alter(escrow=held - 1)

@@ -1,4 +1,4 @@
-"""Each code block of each page is compiled, parsed or checked against its contract."""
+"""Compiles or parses each code block of each page, or checks it against its contract."""
 
 import ast
 import importlib
@@ -80,12 +80,12 @@ def check_mermaid(block: Block) -> None:
 
 
 def check_text(block: Block) -> None:
-    """Check that output and drawings have no command: no test would check it there."""
+    """Check that output and drawings have no command, because no test would check it there."""
     assert not PROMPTS.search(block.text)
 
 
 def check_sql(block: Block) -> None:
-    """Check for text only: `tests/books/test_sql_blocks.py` runs each block."""
+    """Check only that there is text, because `tests/books/test_sql_blocks.py` runs each block."""
     assert block.text.strip()
 
 

@@ -61,7 +61,7 @@ def test_the_input_gives_the_cause_of_a_compensation(given: dict[str, Any], caus
     ids=["error", "timeout", "resolution", "several", "orders"],
 )
 def test_an_input_with_a_case_resumes_without_a_cause(state: dict[str, Any]) -> None:
-    """Its state may still hold the original cause, or a caught error."""
+    """The input may still hold the original cause, or a caught error, which is then ignored."""
     assert parse(case=1, steps=[], reversed=[], alerts=0, **state).cause is None
 
 

@@ -116,7 +116,7 @@ ONLY_THE_PARSER: list[dict[str, Any]] = [
     {"metadata": dict.fromkeys("abcde", "é" * 64)},
     {"payee_name": "\u0958" * 51},  # its composed form is longer than it is written
 ]
-"""Faults that a schema cannot express, or that only some validators check."""
+"""Requests that the parser refuses, but that a schema, or some validators, cannot."""
 
 
 def refusal(request: Any, config: StageConfig) -> str | None:
@@ -131,7 +131,7 @@ DECIMAL = r"(0|[1-9][0-9]*)(\.[0-9]+)?\n?"
 
 
 def excused(problem: str, request: dict[str, Any]) -> bool:
-    """Return whether a schema cannot express the parser's problem."""
+    """Return whether the parser's problem is one that a schema cannot express."""
     name, _, expected = problem.partition(": ")
     name, _, member = name.encode().decode("unicode_escape").partition(".")
     value = request[name][member] if member else request[name]

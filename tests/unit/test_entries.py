@@ -14,7 +14,7 @@ from tests.world.rooms import there
 PUTS = {name: write for name, write in vectors.named_writes().items() if write.action == "Put"}
 WAITING = "limbo.await_decision"
 TRANSFERS = [name for name, put in PUTS.items() if keys.is_entry(put.parameters["Item"])]
-"""Puts of entries. The record of a movement is its slot, or the order's row."""
+"""Names of the puts of entries. A movement's record is its slot or the order's row, not its entry."""
 
 MOVES = [name for name in PUTS if name.startswith("proposals.record.")]
 EVIDENCE = [
@@ -27,14 +27,14 @@ PROPOSED_AGAIN = "proposals.propose.again"
 """A put that replaces a void or closed proposal; see tests/handlers/orders/test_void_proposals.py."""
 
 PAYOUTS_NAME = "writes.reserve[1]"
-"""Put of a reference's row. The payout's row is its record, as for a line's match."""
+"""A put of a reference's row. A repetition is recognised by the payout's row instead."""
 
 OF_A_LINE = [
     name for name in PUTS if name.startswith("writes.") and PUTS[name].parameters["Item"]["sk"] == "MATCH"
 ]
 
 OF_A_RUN = "writes.taken[0]"
-"""Put of a pay run's line. The reservation in the same transaction recognises a replay."""
+"""A put of a pay run's line. A replay is recognised by the reservation in the same transaction."""
 
 OF_A_FREEZE = "destination.freeze[1]"  # the payee's row is the record
 
@@ -43,7 +43,7 @@ OTHERS = (
     *(PAYOUTS_NAME, *OF_A_LINE, OF_A_RUN, OF_A_FREEZE),
 )
 RECORDS = [name for name in PUTS if name not in OTHERS]
-"""Puts whose row is the record. Names only, because mutants are not active at import."""
+"""Names of the puts whose own row is the record. No writes, as mutants are not active at import."""
 
 CLAIMED = f"key: {SETTLEMENT.key} was claimed by a request with other content"
 
@@ -74,7 +74,7 @@ def test_evidence_of_another_request_is_a_conflict_not_a_replay(name: str) -> No
 
 @pytest.mark.parametrize("name", MOVES)
 def test_existing_proposal_evidence_beside_a_row_without_it_is_refused(name: str) -> None:
-    """The proposal's row is the record. If it lacks a move that has evidence, it was restored."""
+    """The record is the proposal's row. If it lacks a move that has evidence, the row was restored."""
     write = vectors.named_writes()[name]
     row = dict(write.parameters["Item"])
 
@@ -87,7 +87,7 @@ def test_existing_proposal_evidence_beside_a_row_without_it_is_refused(name: str
 
 @pytest.mark.parametrize("name", TRANSFERS)
 def test_an_existing_entry_is_a_conflict_not_a_replay(name: str) -> None:
-    """The slot on the settlement's row is the record.
+    """The record of a movement is its slot on the settlement's row.
 
     An entry with a free slot is a fault that must be visible.
     """

@@ -1,4 +1,4 @@
-"""Error names (a contract), attributes and messages; refusals are not retried."""
+"""Tests errors' names (a contract), attributes and messages, and that refusals are not retried."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ STATES: list[dict[str, Any]] = [
     state for machine in MACHINES for state in json.loads(machine.read_text())["States"].values()
 ]
 OF_THE_PLATFORM = {"ExecutionAlreadyExists"}
-"""Platform errors without a dot: Step Functions raises them when it starts a machine."""
+"""Errors that Step Functions raises itself when it starts a machine: their names have no dot."""
 
 OURS = {
     name: error

@@ -29,7 +29,6 @@ IN_TURN = {step: set(list(Step)[: list(Step).index(step)]) for step in Step}
 @pytest.mark.parametrize("step", WITH_DEADLINE)
 @pytest.mark.parametrize("status", Status)
 def test_a_step_is_refused_beforehand_exactly_as_by_its_write(step: Step, status: Status) -> None:
-    """The refusal equals the write's own. At exactly the deadline, the step is late."""
     for steps in PREFIXES:
         for deadline_at in (BEFORE, AT, AFTER):
             found = SettlementState.from_row(settlement_row(status, steps, deadline_at))
@@ -46,7 +45,7 @@ def test_a_step_is_refused_beforehand_exactly_as_by_its_write(step: Step, status
 def test_a_refused_step_is_late_only_after_its_deadline(
     step: Step, deadline_at: str, expired: str | None
 ) -> None:
-    """A refusal for an unknown reason is not lateness."""
+    """A step that is in time but refused for an unknown reason is not reported as late."""
     row = settlement_row(Status.PROCESSING, IN_TURN[step], deadline_at)
     row |= {"expired_at": expired} if expired else {}
 

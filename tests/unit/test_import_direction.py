@@ -147,7 +147,6 @@ def test_a_layer_imports_only_the_layers_below_it(folder: str) -> None:
 
 
 def test_a_function_of_the_core_imports_no_room() -> None:
-    """Only `rooms`, the composition root, imports both."""
     shared = ("handlers._dependencies", "handlers.rooms")
 
     assert list(strangers(LAMBDAS / "handlers/core", (CORE, AWS, "handlers.core", *shared))) == []
@@ -215,7 +214,6 @@ def test_each_listed_pure_module_exists() -> None:
 
 
 def test_only_the_listed_modules_read_a_clock() -> None:
-    """Handlers pass the time down."""
     assert {path.stem for path in FILES if _reads_clock(path)} == {
         "_dependencies",
         "_payee",  # its cache's age

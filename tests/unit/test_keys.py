@@ -42,7 +42,7 @@ def test_each_kind_of_row_has_its_designed_key() -> None:
 
 
 def test_a_keys_subject_is_found_although_it_contains_a_separator() -> None:
-    """The sender of a webhook chooses the event's id, which may contain any character."""
+    """A webhook event's key contains the id that its sender chose, with any characters."""
     assert ledger_keys.subject(ledger_keys.settlement("k")) == ("SETTLEMENT", "k")
     assert ledger_keys.subject(ledger_keys.event("evt#1")) == ("KYC_EVENT", "evt#1")
 

@@ -86,7 +86,7 @@ def test_the_tests_cover_every_kind_of_write() -> None:
 
 @pytest.mark.parametrize("expected", Status)
 def test_no_order_reverses_a_settlement_in_limbo(expected: Status) -> None:
-    """The status in the condition comes from outside, so only two statuses are accepted."""
+    """The order names the status that its condition expects, so only two statuses are accepted."""
     caller = Caller(by=vectors.ORDER.by, user_id="AIDA", request_id="r", source_ip="192.0.2.7")
     order = {"key": vectors.SETTLEMENT.key, "reason": vectors.ORDER.reason, "expected_status": expected.value}
 

@@ -15,7 +15,7 @@ from tests.unit.books import SETTLEMENTS, STUCK, UNMOVED, entries, moved
 from tests.world.saga import COMPLETE, DECIDED, RETRY, WRITE_OFF, Saga
 
 ACCEPTED = [(last, step) for last, step in STUCK if step is not Step.HOLD]
-"""Cases with an amount that the payee, or the fees, may keep."""
+"""The cases that a person can *complete*: the payee or the fees keep the amount."""
 
 
 def released() -> Saga:

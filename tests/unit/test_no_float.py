@@ -51,7 +51,7 @@ ALLOWED = {
     ("settlement/proof/second_look.py", "_PAUSE_SECONDS = 0.2"),
     ("settlement/proof/payout_look.py", "PAUSE_SECONDS = 0.2"),
 }
-"""Allowed statements, each with its reason. Remove a statement here once the code no longer has it."""
+"""Allowed statements with floats, each with its reason. Remove those that the code no longer has."""
 
 
 def floats(source: str) -> Iterator[str]:

@@ -130,7 +130,7 @@ PARTS = {
 def test_a_new_key_is_advised_only_while_payee_has_nothing(
     *, status: Status, error: str | None, latest: str, parts: str, config: StageConfig
 ) -> None:
-    """Only `next` says whether to pay again."""
+    """Only the outcome's `next` says whether to pay again."""
     changes: dict[str, Any] = {"status": status, **PARTS[parts], **slots(("hold", "release"), ("release",))}
     changes |= {"release_reversed_at": AT} | ({"resolution": LATEST[latest]} if LATEST[latest] else {})
     changes |= {"failure": {"step": "verify", "error": error, "cause": ""}} if error else {}

@@ -19,7 +19,7 @@ from tests.world.templates import PROJECT
 
 PAGER = PagerConfig.from_json(os.environ["PAGER"])
 DAY, YEAR = 86_400, 31_536_000
-"""In seconds. A Standard execution lasts at most a year."""
+"""A day and a year in seconds. A Standard execution lasts at most a year."""
 
 HISTORY_EVENTS_MAX = 25_000
 FAILURE = {"step": "compensate:release", "error": "InsufficientFunds", "cause": "payee: too little"}
@@ -63,7 +63,7 @@ def visited() -> Iterator[dict[str, Any]]:
 
 
 def events_of(state: dict[str, Any]) -> int:
-    """Return the history events of one visit: entered, scheduled, started, (submitted,) ended, exited."""
+    """Return the number of history events of one visit to a state, such as entered and exited."""
     if state["Type"] == "Choice":
         return 2
     assert state["Type"] == "Task"
@@ -72,7 +72,7 @@ def events_of(state: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(("again", "alerts"), [(1, 381), (60, 375), (1800, 370), (DAY, 365)])
 def test_a_year_of_alerts_fits_easily_into_the_history(again: int, alerts: int) -> None:
-    """Even if each wait fails after all its tries. A try has three events, the state two, the pause two."""
+    """Holds even if each wait fails after all tries: three events a try, two each for state and pause."""
     *others, waiting = visited()
     tries = 1 + max(retrier["MaxAttempts"] for retrier in waiting["Retry"])
 
@@ -85,7 +85,7 @@ def test_a_year_of_alerts_fits_easily_into_the_history(again: int, alerts: int) 
 
 
 def test_each_alert_waits_the_returned_time_before_the_next() -> None:
-    """Even after a failed wait, because immediate alerts would fill the history."""
+    """A failed wait is followed by the same pause, because immediate alerts would fill the history."""
     waiting, pause = STATES["AwaitResolution"], STATES["PauseBetweenAlerts"]
     caught = {error: catcher["Next"] for catcher in waiting["Catch"] for error in catcher["ErrorEquals"]}
 

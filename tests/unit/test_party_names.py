@@ -74,7 +74,7 @@ def test_a_names_length_is_that_of_its_canonical_form(config: StageConfig) -> No
 
 @given(name=st.text(st.sampled_from(TRICKY) | st.characters(), max_size=40))
 def test_canonicalising_a_name_twice_changes_nothing_more(name: str, config: StageConfig) -> None:
-    """Each state parses the settlement again: another form would be another request."""
+    """Each state of a machine parses the settlement again, and another form would be another request."""
     canonical = _canonical_name(name)
 
     assert _canonical_name(canonical) == canonical

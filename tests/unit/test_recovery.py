@@ -206,7 +206,7 @@ def test_a_settlement_reached_too_late_resumes_with_its_remaining_time(seconds: 
     ids=["named", "in review", "expired", "due too late", "due at its end", "being reversed", "released"],
 )
 def test_a_deadline_is_extended_only_if_recovery_missed_it(changes: Row, expected: Action) -> None:
-    """A requested deadline is a promise to the caller, and after a review nothing is left to resume."""
+    """The caller's own deadline is a promise to it, and after a review nothing is left to resume."""
     row = missed() | changes
 
     found = take_over(row)
@@ -224,7 +224,7 @@ def test_a_deadline_with_enough_time_left_is_not_extended() -> None:
 
 
 def test_slow_recovery_extends_a_deadline_at_most_four_times() -> None:
-    """The remaining time to settle shrinks by the pause before each look and is never restored."""
+    """Each pause before a look shrinks the time left to settle, and no extension restores it."""
     ledger, now, left, extended = in_memory(), NOW, [], 0
     row: Row = missed()
     while take_over(row, now).action is Action.SETTLE:
@@ -241,7 +241,7 @@ def test_slow_recovery_extends_a_deadline_at_most_four_times() -> None:
 
 
 def test_a_settlement_that_could_not_start_keeps_its_remaining_time() -> None:
-    """Its next owner could not be started, so it stays due. The first delay is added to the deadline once."""
+    """It stays due, and the delay before its first takeover extends the deadline only once."""
     ledger = in_memory()
     ledger.put(missed())
     first, then = NOW + timedelta(minutes=1), NOW + timedelta(minutes=20)

@@ -31,7 +31,7 @@ WITHOUT_FEE, WITHOUT_KEY = (
 )
 FIELDS = [*VALID, "deadline_seconds", "payer_name", "payee_name", "reference", "metadata"]
 MESSAGE_LENGTH_MAX = 2_000
-"""Far below the limits of a Lambda error and a state machine's cause."""
+"""Longest message: far below the limits of a Lambda error and a state machine's cause."""
 
 NO_TEXTS: list[Any] = [None, 1234567890123456, True, [], ["alice"], {}, ""]
 NO_IDS = [

@@ -26,7 +26,7 @@ HASHES = [
     (NAMED, "498dabb5701e9beb6c638eaea5346c7413e787cc94c34ae6ce309e6f8617d789"),
     (LABELLED, "07ff188a19dff20b2c1913252d7bed80a53f810b30dd1fe4a83e213433eef50d"),
 ]
-"""Hashes of requests. They never change, because rows carry them."""
+"""Requests, each with its hash, which never changes because rows carry it."""
 
 
 def claimed(request: dict[str, Any], config: StageConfig) -> dict[str, Any]:
@@ -112,7 +112,6 @@ def test_another_deadline_name_or_reference_is_a_conflict(
 def test_trailing_zeros_and_field_order_do_not_change_the_request(
     money: tuple[str, int], tenths: int, order: list[str], config: StageConfig
 ) -> None:
-    """Covers the largest amounts, of 15 digits including decimals."""
     currency, units = money
     short = VALID | {"amount": f"{units}.{tenths}", "fee": "0.1", "currency": currency}
     long = VALID | {"amount": f"{units}.{tenths}0", "fee": "0.10", "currency": currency}
@@ -220,7 +219,7 @@ def test_a_deadline_before_the_first_look_is_indexed_instead(
 def test_changed_stage_settings_never_refuse_a_claimed_settlement(
     seconds: int, change: dict[str, Any], config: StageConfig
 ) -> None:
-    """Each step validates its settlement again: a refused one could not even be reversed."""
+    """Each step validates its settlement again, and a refused one could not even be reversed."""
     in_flight = parse_settlement(VALID | {"deadline_seconds": seconds}, config)
 
     assert parse_settlement(in_flight.to_wire(config), replace(config, **change)) == in_flight

@@ -1,4 +1,4 @@
-"""Simulated lives of the compared ways to settle: generator, faults and verdicts."""
+"""Tests the simulation that compares ways to settle: its generator, faults and verdicts."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def life(*faults: tuple[Step, int, Kind], **more: Any) -> Life:
 
 
 def attempt(storm: Storm, step: Step, send: Callable[[], object]) -> None:
-    """Take a step once, as a function of a way to settle does."""
+    """Take a step once, as a function of each compared way does."""
     storm.begins(step)
     storm.write(step, send)
     storm.answered(step)

@@ -113,7 +113,7 @@ def test_a_step_that_moves_no_money_has_no_transfer() -> None:
 
 @pytest.fixture
 def verified_since_the_second_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """VerifyKyc as a step added by a later release: settlements claimed earlier run without it."""
+    """Make VerifyKyc a step of a later release, so settlements claimed earlier run without it."""
     monkeypatch.setitem(SAGA, Step.VERIFY, replace(SAGA[Step.VERIFY], since=2))
     everything = tuple(step.value for step in Step)
     without = tuple(step for step in everything if step != Step.VERIFY)
@@ -147,9 +147,9 @@ def test_the_proof_and_the_table_agree_on_each_layouts_steps() -> None:
 
 
 def test_no_step_is_newer_than_the_layout_of_parts() -> None:
-    """A reversal in part and the migration of parts replace the row's layout.
+    """A reversal in part and the migration of parts replace the row's layout by that of parts.
 
-    With a later step, they would have to keep it, or an old row would seem to lack the step.
+    If a step were newer, they would have to keep the layout, or a row would seem to lack that step.
     """
     assert NEWEST == PARTS_COUNTED_BY_NAME
 

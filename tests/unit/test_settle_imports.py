@@ -89,7 +89,7 @@ REACHES = {
     },
     "uvicorn": {"settle.console.server"},
 }
-"""Packages that reach out of the process or draw, with the modules of `settle` that use them."""
+"""Packages that reach outside the process or draw output, with the modules of `settle` that use them."""
 
 
 def _modules() -> dict[str, Path]:

@@ -55,7 +55,6 @@ def test_a_slot_that_is_written_is_never_changed_or_removed(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITING)
 def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) -> None:
-    """One write records a verdict twice: as its step's slot and as `verdict`."""
     write = built(name)
     (slot,) = written_by(write)
     free = "attribute_not_exists(verdict)" if "verdict = " in str(write.parameters) else FREE[slot]
@@ -75,7 +74,7 @@ def test_the_escrow_changes_exactly_when_a_slot_is_written(name: str) -> None:
 
 
 def test_a_new_row_has_a_slot_only_with_its_hold() -> None:
-    """Claim and hold are then one write, so the escrow has the amount."""
+    """Such a row is claimed and held in one write, so its escrow has the amount."""
     found = {name: built(name).parameters["Item"] for name in PUTS}
 
     held = {name: slots_of(row) for name, row in found.items() if slots_of(row)}

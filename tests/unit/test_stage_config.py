@@ -79,7 +79,7 @@ def test_an_incomplete_configuration_is_refused(text: str, error: type[Exception
 
 
 def test_a_configuration_of_the_neighbouring_releases_can_be_read(config: StageConfig) -> None:
-    """Either side may be ahead during a deployment; no payment waits for that."""
+    """During a deployment, the configuration can be older or newer than the code that reads it."""
     newer = asdict(config) | {"surcharge": 1, "fee_basis_points": 7}
 
     assert StageConfig.from_json(json.dumps(newer)) == replace(config, fee_basis_points=7)

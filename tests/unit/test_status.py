@@ -28,7 +28,6 @@ def test_the_steps_commit_in_the_order_hold_verify_release_fee() -> None:
 
 
 def test_each_step_and_each_reversal_has_its_own_slot() -> None:
-    """Slots are row attributes that `settle`, the docs and statements name."""
     assert [step.slot for step in Step] == ["hold_at", "verify_at", "release_at", "fee_at"]
     assert [step.reversal_slot for step in REVERSIBLE] == [
         *("fee_reversed_at", "release_reversed_at", "hold_reversed_at")
@@ -43,6 +42,5 @@ def test_money_steps_are_reversed_in_the_opposite_order() -> None:
 
 
 def test_a_finished_settlement_has_no_transition_except_an_ordered_reversal() -> None:
-    """A person may order the reversal of a SETTLED one."""
     assert {status.value for status in FINISHED} == {"SETTLED", "REJECTED", "COMPENSATED"}
     assert {status for status in FINISHED if TRANSITIONS[status]} == {Status.SETTLED}

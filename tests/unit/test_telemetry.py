@@ -36,7 +36,7 @@ Output = Callable[[], Said]
 
 @pytest.fixture
 def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Output]:
-    """Return the call's one log line, the logger's own lines, and the full text since the last read."""
+    """Return a function that reads a call's one log line, the logger's lines, and the full new text."""
     # The command-line tool switches metrics off for its whole process, which may be this one.
     monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED", raising=False)
     log = io.StringIO()
@@ -150,7 +150,6 @@ def test_nothing_of_one_call_is_logged_with_the_next(output: Output) -> None:
 
 @pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
 def test_only_a_failed_calls_line_has_the_request_id(error: Exception, output: Output) -> None:
-    """Lines that the function logs have it, too. On a success line, it would not be worth its cost."""
     with pytest.raises(type(error)):
         call(error=error)
 

@@ -1,4 +1,4 @@
-"""Each write has a condition and one value per placeholder. Whole writes: test_vectors.py."""
+"""Tests that a write has a condition and one value per placeholder. Whole writes: test_vectors.py."""
 
 from typing import Any
 

@@ -45,14 +45,13 @@ ACCOUNTS: list[Row] = [
 
 
 def put_rows_met_by(write: Write) -> list[Row]:
-    """Return the row as already put: with its case number, one less and one more."""
+    """Return rows already put: the write's own, and with a case number of one less and one more."""
     row = dict(write.parameters["Item"])
     return [row, *(row | {"case": row["case"] + more} for more in (-1, 1) if "case" in row)]
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_every_condition_of_a_write_refuses_some_row(name: str) -> None:
-    """For each fragment there is a row that only this fragment refuses."""
     write = WRITES[name]
     fragments = {clause: asked(write, clause) for clause in clauses(write)}
     met: list[Row | None] = [None, *ACCOUNTS, *(rows_met_by(write) if name in SETTLEMENT_WRITES else ())]
@@ -77,7 +76,6 @@ CHOICES = [
 
 @pytest.mark.parametrize(("name", "clause"), CHOICES, ids=str)
 def test_every_alternative_in_a_condition_admits_some_row(name: str, clause: str) -> None:
-    """For each alternative there is a row that only this alternative admits."""
     write = WRITES[name]
     admitting = asked(write)
     choices = {each: asked(write, each) for each in alternatives(clause)}

@@ -1,4 +1,4 @@
-"""Two executions of one settlement, at all interleavings of their steps, take effect once."""
+"""Tests that two executions of a settlement, at all interleavings of their steps, settle it once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,7 +31,7 @@ def claim_and_hold(saga: Saga, owner: str) -> SettlementState:
 
 
 def claim(saga: Saga, owner: str) -> SettlementState:
-    """Claim the key without a hold, like the queue."""
+    """Claim the key without a hold, as the start queue does."""
     return saga.claim(owner=owner)
 
 
@@ -49,7 +49,7 @@ def record_verdict(saga: Saga) -> object:
 
 
 AFTER_THE_HOLD = [put_evidence, record_verdict, commit(Step.RELEASE), commit(Step.FEE)]
-"""Writes of the forward steps after the hold; a verdict has two."""
+"""Writes of the forward steps after the hold, two of them for a verdict."""
 
 
 def interleavings(first: list[Act], second: list[Act]) -> Iterator[list[Act]]:
@@ -96,7 +96,7 @@ def assert_settled_once(saga: Saga) -> None:
     "queued", [pytest.param(False, id="at once"), pytest.param(True, id="queued", marks=pytest.mark.long)]
 )
 def test_two_executions_settle_once_at_every_interleaving(other: str, queued: bool) -> None:
-    """Executions of one name both run, as in asynchronous Express; of two names, only the owner runs."""
+    """Two executions of one name both run, as in asynchronous Express; else only the owner runs."""
     for acts in interleavings(run(EXECUTION), run(other)):
         saga = books.fresh()
         saga.fund()
@@ -116,9 +116,9 @@ def test_a_slow_execution_and_a_takeover_settle_once() -> None:
 
 
 def compensate(owner: str | None) -> list[Act]:
-    """Return a compensation's acts: look at the key, fence the steps off, reverse each one.
+    """Return a compensation's acts: look at the key, fence the steps off, and reverse each one.
 
-    A settlement without a hold is rejected; the look already rejects an unclaimed key.
+    The first act rejects an unclaimed key, and the fence rejects a settlement without a hold.
     """
     found: list[SettlementState] = []
 
@@ -147,10 +147,8 @@ def compensate(owner: str | None) -> list[Act]:
 def test_an_execution_and_a_reversal_never_both_take_effect(
     claims: Callable[[Saga, str], SettlementState], owner: str | None
 ) -> None:
-    """Either everything is reversed or nothing; an execution's own reversal never reverses a release."""
-
     def late(act: Act) -> Act:
-        """Let the execution go on after a fenced call, so its later calls are late."""
+        """Ignore that a call is fenced, so the execution goes on and makes late calls."""
 
         def acting(saga: Saga) -> None:
             with suppress(StepFenced):

@@ -1,4 +1,4 @@
-"""Each write equals its recorded vector (see recording.py) and is valid for DynamoDB."""
+"""Tests that each write equals its recorded vector (see recording.py) and is valid for DynamoDB."""
 
 import importlib
 import pkgutil

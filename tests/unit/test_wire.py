@@ -1,4 +1,4 @@
-"""The store converts rows exactly like boto3, for the ledger's rows and any others."""
+"""Tests that the store converts any row exactly like boto3."""
 
 import subprocess
 import sys

@@ -24,7 +24,7 @@ PLAYED = Played(
     failures_to_open=10,
     is_conserved=True,
 )
-"""A day without a fault: a bad client's payment takes long, and `KycDecided` is throttled."""
+"""A simulated day without faults: its slow payment and the throttles of `KycDecided` are allowed."""
 
 
 def test_a_day_that_keeps_its_promises_has_no_faults() -> None:

@@ -16,14 +16,14 @@ from tests.unit.vectors import CASES, EXECUTION, LISTED, ORDERS, SETTLEMENT, VER
 from tests.world.rooms import is_there, needs
 
 VECTORS = {vector.name: vector for module in vectors.BUILDERS.values() for vector in module}
-"""Only names at import: tests build the writes, or mutation testing would not reach the builders."""
+"""Builders' calls by name. Tests build the writes, because mutants are not active at import."""
 
 REPLAYED = "AlreadyApplied"
 CONFLICT = f"IdempotencyConflict: key: {SETTLEMENT.key} was claimed by a request with other content"
 MOVED_ON = "StepFenced: recover: the settlement has moved on"
 
 Told = Callable[[str, Row], str]
-"""Returns the refusal of a row with the write's own request, given the step's name."""
+"""A function that returns the refusal of a row of the write's own request, given the step's name."""
 
 
 def committed(row: Row) -> set[Step]:
@@ -75,7 +75,7 @@ def reversed_or_fenced(step: str, row: Row) -> str:
 
 
 def advanced(step: str, row: Row) -> str:
-    """A committed step is replayed in any status: the slot is its record."""
+    """Return a step's refusal. A committed step is replayed in any status: the slot is its record."""
     if Step(step) in committed(row):
         return REPLAYED
     is_next = row["status"] is Status.PROCESSING and committed(row) == before(Step(step))
@@ -85,9 +85,9 @@ def advanced(step: str, row: Row) -> str:
 
 
 def undone_mismatched_or_fenced(step: str, row: Row) -> str:
-    """A mismatch waits for a person; a reversal out of order is fenced, and the machine looks again.
+    """Return a reversal's refusal: a mismatch waits for a person; a fence makes the machine look again.
 
-    Reversed and written-off steps are replayed: no money is left to take.
+    Reversed and written-off steps are replayed, because no money is left to take.
     """
     if Step(step.partition(":")[2]) in undone(row):
         return REPLAYED
@@ -114,7 +114,7 @@ def in_review(row: Row) -> bool:
 
 
 def decided_or_not_the_providers(step: str, row: Row) -> str:
-    """During a review, the call is retried: a refusal would reverse the payment.
+    """Return a verdict's refusal. In a review it is a retry, because a fence would reverse the payment.
 
     The first verdict on record is kept and returned.
     """
@@ -126,7 +126,6 @@ def decided_or_not_the_providers(step: str, row: Row) -> str:
 
 
 def decided_or_in_review(step: str, row: Row) -> str:
-    """A verdict is replayed in any status; a review only until a write has fenced it off."""
     return REPLAYED if "verdict" in row or in_review(row) else late_or_fenced(step, row)
 
 
@@ -230,7 +229,7 @@ def _advice(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a write commits: on rows of its own request, in this status, that meet `and_if`.
+    """Says when a write commits: on rows of its own request, in this status, that meet `and_if`.
 
     `step` is the subject of its refusals. A takeover ignores the request: `any_request`.
     """
@@ -243,7 +242,7 @@ class Rule:
 
 
 def forward(step: Step) -> Rule:
-    """A released settlement only runs forward: its fee has no deadline. The release pays the held amount."""
+    """Return a step's rule. A fee has no deadline, and a release needs the whole amount in escrow."""
     return Rule(
         Status.PROCESSING,
         step,
@@ -257,7 +256,7 @@ def forward(step: Step) -> Rule:
 
 
 def reversing(step: Step) -> Rule:
-    """The amount returns to the payer only if all of it is in escrow and the fee is given back."""
+    """Return a reversal's rule. A void needs the whole amount in escrow and the fee given back."""
     return Rule(
         Status.COMPENSATING,
         step.reversal,
@@ -279,7 +278,6 @@ def entering(step: Step, number: int) -> Rule:
 
 
 def leaving(decision: Decision, step: Step) -> Rule:
-    """A decision is about the case and escrow that the person saw, and covers the unreversed steps."""
     covered = {Decision.RETRY: None, Decision.WRITE_OFF: step, Decision.COMPLETE: Step.RELEASE}[decision]
     case = CASES[step]
     return Rule(
@@ -294,7 +292,6 @@ def leaving(decision: Decision, step: Step) -> Rule:
 
 
 def taking_over(status: Status, and_if: Callable[[Row], bool] = lambda row: True) -> Rule:
-    """Recovery requires the status, epoch and place in the index that it has read."""
     return Rule(
         status,
         "recover",
@@ -490,7 +487,7 @@ def test_an_update_of_an_unclaimed_key_creates_no_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUT_BACK)
 def test_any_settlement_in_flight_can_be_put_back_as_due(name: str) -> None:
-    """Even with an unknown status. Not in LIMBO, where the sort key is the start of the case."""
+    """The status may be unknown, but not LIMBO, where the sort key is the start of the case."""
     write = built(name)
 
     admitted = [row for row, _ in states_met_by(write) if admits(write, row)]

@@ -1,4 +1,4 @@
-"""Calls of all builders: recording.py compares the results, and the proofs examine the writes."""
+"""Calls all builders: recording.py compares the results, and the proofs examine the writes."""
 
 import inspect
 import re
@@ -40,7 +40,7 @@ CONFIG = StageConfig(
     deadline_seconds=900,
     recover_after_seconds=30,
 )
-"""Fixed here, so that a vector changes only with its builder."""
+"""The vectors' configuration, fixed here so that a vector changes only with its builder."""
 
 SETTLEMENT = Settlement(
     key="order-2026-000101", payer="alice", payee="bob", amount=4820, currency="EUR", fee=48

@@ -1,7 +1,7 @@
-"""The part of the Amazon States Language used by the definitions.
+"""Evaluates the Amazon States Language's paths, templates and choices, as far as the definitions use them.
 
-Data is replaced, never changed, so it may be shared. Unknown constructs raise Unsupported: a simulation that
-skips one proves nothing.
+Data is copied, never changed in place, so states can share it. Unknown constructs raise Unsupported, because
+a simulation that skips one proves nothing.
 """
 
 import json
@@ -14,14 +14,14 @@ _PATH = re.compile(r"\$\$?(\.\w+)*")
 _FORMAT = re.compile(r"States\.Format\('([^']*)'((?:, \$\$?(?:\.\w+)*)*)\)")
 _ADD = re.compile(r"States\.MathAdd\((\$(?:\.\w+)*), (\$(?:\.\w+)*)\)")
 _COMPARED = {"BooleanEquals": bool, "NumericGreaterThan": int, "StringEquals": str}
-"""Comparisons, and the type of their values."""
+"""Supported comparison operators of a Choice, each with the type that it compares."""
 
 _TEXT = {str}
 _TO_STRING = re.compile(r"States\.JsonToString\((\$\$?(?:\.\w+)*)\)")
 
 
 _NO_CONTEXT = object()
-"""The context for a `ResultSelector`, whose paths may not read it."""
+"""Stands for the context in a `ResultSelector`, whose paths cannot read it."""
 
 
 class Unsupported(Exception):
@@ -29,13 +29,13 @@ class Unsupported(Exception):
 
 
 def only(fields: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Raise Unsupported if a part has an unknown field."""
+    """Raise Unsupported if a part of a definition has an unknown field."""
     if not fields.keys() <= known:
         raise Unsupported(f"{where}: {', '.join(sorted(fields.keys() - known))}")
 
 
 def sent(data: Any) -> Any:
-    """Return a copy of data as after a JSON transfer."""
+    """Return data as it arrives after a transfer in JSON."""
     kind = type(data)
     if kind is str or kind is int or kind is bool or data is None:
         return data
@@ -100,7 +100,6 @@ def fill(template: Any, data: Any, context: Any) -> Any:
 
 
 def select(template: Any, result: Any) -> Any:
-    """Apply a `ResultSelector`, if any."""
     if template is None:
         return result
     if not isinstance(template, dict):

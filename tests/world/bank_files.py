@@ -12,13 +12,13 @@ DAY = "2026-11-27"
 
 
 def line(amount: str | None = "48.20", side: Side | str | None = Side.IN, **fields: Any) -> dict[str, Any]:
-    """Return a line for `camt`, or a part of one, in a dict.
+    """Return a statement line, or a part of one, for `camt`.
 
-    `amount` (as written), `side`, `booked`, `valued`, `bank_reference` (AcctSvcrRef), `entry_reference`
-    (NtryRef), `end_to_end`, `refs` (other elements of Refs, by name), `text` (Ustrd, one or several),
-    `creditor` (a structured reference), `status` (default BOOK), `reversal`, `reason` (of a return),
-    `currency`, `parts` (such dicts, each a TxDtls), `number` (NbOfTxs), `batch` (PmtInfId). A value of None
-    leaves the element out.
+    Fields: `amount` (as written), `side`, `booked`, `valued`, `bank_reference` (AcctSvcrRef),
+    `entry_reference` (NtryRef), `end_to_end`, `refs` (other elements of Refs, by name), `text` (Ustrd, one or
+    several), `creditor` (a structured reference), `status` (default BOOK), `reversal`, `reason` (of a
+    return), `currency`, `parts` (such dicts, each a TxDtls), `number` (NbOfTxs), `batch` (PmtInfId). None
+    leaves the field's element out.
     """
     return {"amount": amount, "side": side, **fields}
 
@@ -76,10 +76,10 @@ def statement(
     first: str | None = None,
     codes: tuple[str, str] = ("OPBD", "CLBD"),
 ) -> str:
-    """Return a Stmt or Ntfctn. A camt.054, or one without `opening`, has no balances.
+    """Return a message's Stmt or Ntfctn element, without balances for a camt.054 or if `opening` is None.
 
-    `account`: an IBAN, another number as "other:0012345", or None. `codes`: of the two balances. `first`: the
-    first day, by default `day`.
+    `account`: an IBAN, another number as "other:0012345", or None. `codes`: the codes of the opening and the
+    closing balance. `first`: the first day, by default `day`.
     """
     entries = list(lines)
     tag = "Stmt" if kind == "camt.053" else "Ntfctn"
@@ -98,7 +98,6 @@ def statement(
 
 
 def balance(code: str, amount: str, currency: str, day: str | None) -> str:
-    """Return a Bal; a negative amount is a debit balance."""
     side = "DBIT" if amount.startswith("-") else "CRDT"
     dated = f"<Dt><Dt>{day}</Dt></Dt>" if day else ""
     return (
@@ -156,7 +155,7 @@ def _references(part: Mapping[str, Any]) -> str:
 
 
 def _details(part: Mapping[str, Any], version: str) -> str:
-    """Return RmtInf and RtrInf. A line with these or with references gets a TxDtls."""
+    """Return RmtInf and RtrInf; without both, a space if the references need a TxDtls."""
     texts = part.get("text", [])
     remittance = "".join(_one("Ustrd", text) for text in ([texts] if isinstance(texts, str) else texts))
     if (creditor := part.get("creditor")) is not None:

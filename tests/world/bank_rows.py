@@ -1,4 +1,4 @@
-"""Rows of the bank's room."""
+"""A bank statement, one of its lines, and the line's match."""
 
 from settlement.bank.booking import Proposed
 from settlement.bank.matching import BankLine

@@ -45,13 +45,13 @@ SPENT = {
 ORDER = {"reason": "sent to the wrong shop", "by": "arn:aws:iam::123456789012:user/ada"}
 
 REVERSALS = {"RefundFee": "fee", "ReclaimFunds": "release", "VoidHold": "hold"}
-"""The reversing states in order, by the step that each reverses."""
+"""The reversing states in order, each with the step that it reverses."""
 
 STALLED_ORDER = {**ORDER, "expected_status": "PROCESSING"}
 """An order to reverse a settlement in flight that no execution runs."""
 
 LIMBO_AFTER = {"fee": "CollectFee", "release": "ReleaseFunds", "hold": "HoldFunds", "nothing": None}
-"""By stuck step: the last forward state to run; None if the key is only claimed."""
+"""For each stuck reversal's step, the last forward state to run; None if the key is only claimed."""
 
 STUCK_STEPS = list(LIMBO_AFTER)
 

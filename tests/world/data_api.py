@@ -1,4 +1,4 @@
-"""The RDS Data API over PostgreSQL, with its types and limits."""
+"""Simulates the RDS Data API on a PostgreSQL server, with the API's types and limits."""
 
 import json
 import re

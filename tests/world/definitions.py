@@ -1,4 +1,4 @@
-"""The deployed definitions, with states' names in place of their functions."""
+"""Loads the state machines' definitions, with states' names in place of their functions."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def definitions() -> dict[str, Any]:
 
 @cache
 def stalling() -> dict[str, Any]:
-    """Return the definitions of a stage with checks: a payment without KYC answer stalls."""
+    """Return the definitions of a stage with checks, where a payment without a KYC answer stalls."""
     found = deepcopy(definitions())
     for machine in BOTH:
         for catch in found[machine]["States"]["VerifyKyc"]["Catch"]:
@@ -35,7 +35,7 @@ def stalling() -> dict[str, Any]:
 
 
 def named(text: str, how: str = "") -> Any:
-    """Return a definition without placeholders; `how` is startExecution's suffix."""
+    """Return a definition with names for its placeholders. `how` is the suffix of startExecution, if any."""
     texts = {"StartCompensation": f"arn:aws:states:::states:startExecution{how}"}
     return json.loads(re.sub(r"\$\{(\w+)\}", lambda match: texts.get(match[1], match[1]), text))
 

@@ -37,9 +37,9 @@ def missing(engine: str) -> str | None:
 
 @contextmanager
 def server(engine: str, folder: Path | None = None) -> Iterator[str]:
-    """Start an engine on a free port, yield its address, kill it.
+    """Start an engine on a free port, yield its address, and end it by SIGKILL, which loses pending work.
 
-    Without a folder its tables are in memory. SIGKILL lets it finish no pending work.
+    Without a folder its tables are in memory.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The environment of functions and tools. Functions read it at import."""
+"""Sets the environment variables of tools and of functions, which read them at import."""
 
 import os
 import shutil

@@ -26,12 +26,12 @@ Names = Mapping[str, str]
 Values = Mapping[str, Value]
 Test = Callable[[Item, Names, Values], bool]
 Operand = tuple[str, Callable[[Item, Names, Values], Value | None]]
-"""A word of an expression, and its value's reader."""
+"""An operand's text in an expression, and the function that reads its value."""
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_]\w*)|(<=|>=|<>|[=<>(),+-]))")
 _SECTION = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\b")
 _TEXTS_MAX = 4_096
-"""Maximum of cached texts: above the project's number, below a random test's."""
+"""Maximum of cached texts: the project has fewer, a test with random texts has more."""
 
 RESERVED = {"failure", "owner", "state", "status"}
 """DynamoDB's reserved words that the project uses."""
@@ -41,8 +41,8 @@ RESERVED = {"failure", "owner", "state", "status"}
 class Text:
     """An expression's properties that hold for any item.
 
-    `uses`: its placeholders. `demands`: a placeholder and its allowed kinds. `distinct`: two operands that
-    must differ. `writes`: the changed attributes.
+    `uses`: its placeholders. `demands`: the types that a placeholder's value may have. `distinct`: pairs of
+    operands that must differ. `writes`: the changed attributes.
     """
 
     uses: frozenset[str]
@@ -98,7 +98,7 @@ def change(text: str) -> Change:
 def check(
     names: Names, values: Values, *, asks: str | None = None, changes: str | None = None
 ) -> frozenset[str]:
-    """Return the changed attributes. Raises Invalid for a fault independent of items."""
+    """Check expressions without an item. Return the attributes that they change. Raises Invalid."""
     kinds = tuple([(name, kind) for name, (kind,) in values.items()])
     return _check(tuple(names.items()), kinds, asks, changes)
 
@@ -204,7 +204,7 @@ class _Reader:
         return word, lambda item, names, values: item.get(word)
 
     def demand(self, word: str, *admitted: str) -> None:
-        """Restrict the kinds of a value's placeholder."""
+        """Restrict the types that a placeholder's value may have."""
         if word[0] == ":":
             self.said.demands.append((word, frozenset(admitted)))
 

@@ -38,7 +38,7 @@ WITH_SOURCE = ("HoldFunds", "RejectSettlement")
 """States that get the raw request, possibly without key, and the execution's ARN."""
 
 OUTCOMES = ("CollectFee", "RejectSettlement")
-"""States with an outcome, besides ReportOutcome."""
+"""States, besides ReportOutcome, that return an outcome."""
 
 FILES = sorted((Path(__file__).parents[2] / "lambdas/handlers").glob("*/[a-z]*.py"))
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
@@ -94,7 +94,6 @@ class Calls:
         return checked_outcome(answer) if state in OUTCOMES else answer
 
     def order(self, decision: str, order: Any) -> dict[str, Any]:
-        """Give an order as its `by`; return TakeOrder's answer. Raises its refusal."""
         return taken(lambda event: self.handlers["TakeOrder"](event, Context()), decision, order)
 
     def raw_order(self, decision: str, body: Any) -> dict[str, Any]:
@@ -120,7 +119,7 @@ class Calls:
         return checked_outcome(self.handlers["ReportOutcome"](event, Context()))
 
     def before(self, state: str) -> None:
-        """Open both accounts and run the happy path before `state`."""
+        """Open both accounts and run the happy path up to, but without, `state`."""
         assert state in FORWARD, f"{state} is no state of the happy path"
         self.ledger.open("alice", 10_000)
         self.ledger.open("bob", 500)
@@ -149,9 +148,9 @@ class Calls:
         return name
 
     def begin(self, state: Any = None, *, reversal: Any = None, **more: Any) -> Found:
-        """Call BeginCompensation with `state`, or the settlement and `more`.
+        """Call BeginCompensation with `state`, by default the settlement and `more`.
 
-        A `reversal` is ordered first.
+        If a `reversal` is given, order it first.
         """
         if reversal:
             self.order_reversal(reversal, more.get("settlement", WIRE)["key"])
@@ -167,7 +166,7 @@ class Calls:
         return self(state, settlement, execution="compensation-1", **more)
 
     def unwind(self, found: Found, before: str | None = None) -> None:
-        """Run the due reversals in order, up to `before`."""
+        """Run the due reversals in order, but stop before the state `before`."""
         due = {"RefundFee": found["fee_due"], "ReclaimFunds": found["release_due"], "VoidHold": True}
         for state in REVERSALS:
             if state == before:
@@ -176,14 +175,14 @@ class Calls:
                 self.reverse(state, found)
 
     def reopened(self, before: str) -> Found:
-        """Settle, order a reversal, and run the reversals before `before`."""
+        """Settle, order a reversal, and run its states up to, but without, `before`."""
         self.after("CollectFee")
         found = self.begin(reversal=ORDER)
         self.unwind(found, before)
         return found
 
     def stuck(self, step: str = "release") -> Found:
-        """Bring a settlement to where the reversal of `step` is next."""
+        """Run a settlement and its reversal until the reversal of `step` is next."""
         if (last := LIMBO_AFTER[step]) is None:
             self.claimed()
         else:

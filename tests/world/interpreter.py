@@ -243,7 +243,7 @@ class Machines:
     serial: Any = field(default_factory=count)
 
     def start(self, machine: str, data: Any, name: str) -> Execution:
-        """Start an execution before its first state. Only Express accepts a used name."""
+        """Create an execution without running a state. Only Express accepts a used name."""
         taken = [one for one in self.executions if (one.machine, one.name) == (machine, name)]
         if taken and machine not in self.express:
             raise TaskFailed("StepFunctions.ExecutionAlreadyExistsException", name)

@@ -31,8 +31,8 @@ def journal(found: Iterable[Row], key: str) -> dict[str, Row]:
 def assert_recorded(found: Iterable[Row]) -> None:
     """Check that each settlement's row and journal have the same steps and times.
 
-    Each slot has an entry or its case's write-off with the same time; each entry has a slot. A verdict has
-    evidence. The webhook's `review` overrides the provider's `verify`, which may be missing or differ.
+    Each slot on the row needs an entry, or a write-off, with the same time; each entry needs a slot. The
+    verdict on the row needs evidence: the webhook's `review`, or without it the provider's `verify`.
     """
     found = list(found)
     for row in found:

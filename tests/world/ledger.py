@@ -20,7 +20,7 @@ ROW_KEYS = RowKeys.from_text(os.environ["ROW_KEYS"])
 
 @dataclass(frozen=True)
 class Ledger:
-    """A table's client and store, also for unconditional writes."""
+    """A table, with a store and with methods that write rows unconditionally."""
 
     client: Any
     table_name: str
@@ -53,7 +53,7 @@ class Ledger:
 
 
 def in_memory() -> Ledger:
-    """Return a table in memory, for all tests not about DynamoDB."""
+    """Return a ledger in memory, for tests that are not about DynamoDB."""
     return over(MemoryDynamoDb(), "table-in-memory")
 
 
@@ -63,12 +63,12 @@ def over(client: Any, table_name: str) -> Ledger:
 
 
 def adds(row_keys: RowKeys | None = ROW_KEYS, days: int | None = None) -> tuple[Callable[[Row], Row], ...]:
-    """Return the store's additions: signatures, and expiry after `days`."""
+    """Return the functions that add an expiry (after `days`) and a signature to each written row."""
     expires = partial(with_expiry, retention_days=days)
     return (expires, row_keys.signed) if row_keys else (expires,)
 
 
 def signing(ledger: Ledger, row_keys: RowKeys = ROW_KEYS) -> Ledger:
-    """Return the table with a signing store, like a function's."""
+    """Return the ledger with a store that signs rows, as a function's store does."""
     store = Store(ledger.client, ledger.table_name, ledger.store._pause, adds(row_keys))
     return replace(ledger, store=store)

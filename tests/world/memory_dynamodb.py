@@ -31,7 +31,7 @@ _BEHIND_MAX = 1_000
 _PAGE_ROWS = 1_000
 _BETWEEN = "pk = :partition AND sk BETWEEN :first AND :last"
 _BETWEEN_TWO = re.compile(r"(gsi1sk) BETWEEN (:\w+) AND (:\w+)")
-"""An index's range condition; DynamoDB refuses two comparisons instead."""
+"""A range condition on the index's sort key; DynamoDB refuses two comparisons of one key."""
 
 _WHOLE = "pk = :pk"
 _TRANSACTION_ITEMS_MAX = 100
@@ -44,7 +44,7 @@ class ConditionalCheckFailed(ClientError):
 
 
 class _Sound(NamedTuple):
-    """A valid write. `item` is the put row, or the updated key."""
+    """A valid write, parsed. `item` is a put's row, or an update's key."""
 
     names: Names
     values: Values
@@ -114,7 +114,7 @@ class MemoryDynamoDb:
         return {"ConsumedCapacity": [_UNITS] * len(changes)}
 
     def reasons(self, writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the transaction's current cancellation reasons. Commits nothing."""
+        """Return the cancellation reasons that a transaction would get now, without committing it."""
         return self._judged(writes)[1]
 
     def query(
@@ -262,7 +262,6 @@ class MemoryDynamoDb:
         return answer | ({"Attributes": dict(row)} if write.get("ReturnValues") == "ALL_NEW" else {})
 
     def _written(self, key: Key, sound: "_Sound") -> Item | None:
-        """Return the changed row; None if the condition fails."""
         old = self.items.get(key, {})
         if sound.condition and not sound.condition.holds(old, sound.names, sound.values):
             return None

@@ -33,7 +33,7 @@ def given(order: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def taken(take: Callable[[Any], Any], decision: str, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an order as its `by`; return the answer. Raises its refusal."""
+    """Give an order in the name of its `by`; return the answer. Raises a refusal."""
     return answered(take(request(decision, *given(order))))
 
 

@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 
 PROJECT = Path(__file__).parents[2]
 _BUILT = {"node_modules", "cdk.out", "mutants", "src"}
-"""Visible folders without our pages."""
+"""Folders without our pages, besides hidden folders."""
 
 _FOLDERS = [
     folder

@@ -30,7 +30,7 @@ MOVES: dict[str, Move] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A settlement's state. `index` lists it as IN_FLIGHT, LIMBO or None. `escrow` is in minor units."""
+    """A settlement's state in a test. `index`: IN_FLIGHT, LIMBO or None. `escrow`: in minor units."""
 
     status: str
     steps: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Picture:
 
 
 def after(step: str) -> int:
-    """Return the number of steps including `step`."""
+    """Return the number of steps up to and including `step`."""
     return STEPS.index(step) + 1
 
 
@@ -66,7 +66,7 @@ def seen(found: Iterable[Row], key: str) -> Picture:
 
 
 def of(status: str, committed: Iterable[str] = (), entries: Mapping[str, Move] | None = None) -> Picture:
-    """Return a settlement with these steps and extra `entries`, without reversals."""
+    """Return the picture of a settlement that committed these steps, with the additional `entries`."""
     steps = tuple(committed)
     all_entries = {step: MOVES[step] for step in steps} | dict(entries or {})
     index = {"PROCESSING": "IN_FLIGHT", "COMPENSATING": "IN_FLIGHT", "LIMBO": "LIMBO"}.get(status)
@@ -86,7 +86,7 @@ def reversing(
     entries: Mapping[str, Move] | None = None,
     covered: Iterable[str] = (),
 ) -> Picture:
-    """Return a settlement with the reversals `undone` posted, and `covered` written off."""
+    """Return the picture of a settlement whose steps `undone` were reversed and `covered` written off."""
     steps, done, written_off = tuple(committed), tuple(undone), tuple(covered)
     reversals = {f"compensate:{step}": MOVES[f"compensate:{step}"] for step in done if step in steps}
     picture = of(status, steps, reversals | dict(entries or {}))
@@ -96,14 +96,14 @@ def reversing(
 def compensated(
     committed: Iterable[str], entries: Mapping[str, Move] | None = None, covered: Iterable[str] = ()
 ) -> Picture:
-    """Return a fully reversed settlement. Uncommitted steps leave no trace."""
+    """Return the picture of a fully reversed settlement, in which uncommitted steps leave no trace."""
     written_off = tuple(covered)
     undone = [step for step in MONEY if step not in written_off]
     return reversing("COMPENSATED", committed, undone, entries, written_off)
 
 
 def by_webhook(picture: Picture) -> Picture:
-    """Replace the provider's evidence by the webhook's."""
+    """Return the picture with the webhook's evidence in place of the provider's."""
     moved = {step: move for step, move in picture.entries.items() if step != "verify"}
     return picture.having(entries=moved | {"review": None})
 
@@ -113,7 +113,7 @@ def reversed_from(steps: int, entries: Mapping[str, Move] | None = None) -> Pict
 
 
 def ordered(steps: int) -> dict[str, Move]:
-    """Return the evidence of a person's order, which only a reversal after 0 or all steps needs."""
+    """Return the evidence of a person's order, without which no reversal begins after 0 or all steps."""
     return {"reverse": None} if steps in (0, len(STEPS)) else {}
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def brought(lane: str, part: str) -> Iterator[ModuleType]:
-    """Import the existing rooms' parts of a lane: each `tests/<lane>/<room>/<part>.py`."""
+    """Import a file of each existing room's tests: `tests/<lane>/<room>/<part>.py`."""
     for file in sorted((TESTS / lane).glob(f"*/{part}.py")):
         yield import_module(f"tests.{lane}.{file.parent.name}.{part}")
 
@@ -38,7 +38,7 @@ def is_gone(function: str) -> bool:
 
 
 def there(room: str, *cases: T) -> tuple[T, ...]:
-    """Return the cases that need a room, or nothing if it is deleted."""
+    """Return these cases, which need a room; return none if the room is deleted."""
     return cases if is_there(room) else ()
 
 

@@ -1,4 +1,4 @@
-"""A settlement run step by step without handlers, for the store's tests."""
+"""Runs a settlement step by step without handlers, for the store's tests."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ FINISHED = {
     "owner_epoch": 0,
     "sequence": 1,
 }
-"""A finished settlement's row, without steps, end and failure."""
+"""A finished settlement's row, without the attributes about its steps, end and failure."""
 
 CLAIMED = FINISHED | IN_FLIGHT | {"status": "PROCESSING"}
 
@@ -143,7 +143,7 @@ class Saga:
         return self.ledger.store.claim(forward.claim(self.settlement, owner, now, self.config))
 
     def claim_and_hold(self, now: datetime = NOW, owner: str = "execution-1") -> SettlementState | None:
-        """Claim and hold in one transaction; return an earlier claim's state, if any."""
+        """Claim and hold in one transaction; return the state that an earlier claim left, if any."""
         transaction = steps.claim_and_hold(self.settlement, owner, now, self.config)
         try:
             self.ledger.store.transact(transaction.writes)
@@ -153,9 +153,9 @@ class Saga:
         return None
 
     def send(self, step: Step, now: datetime = NOW) -> SettlementState | None:
-        """Commit a step; return an earlier call's state, if any.
+        """Commit a step; return the state that an earlier call left, if any.
 
-        The hold expects the queue's claim. A verdict returns the state after its two writes.
+        A hold needs a claim first. For a verdict, which is two writes, return the new state.
         """
         if step is Step.VERIFY:
             return self.verify(now=now)
@@ -240,7 +240,6 @@ class Saga:
             self.begin()
 
     def send_reversal(self, step: Step, now: datetime = LATER) -> SettlementState | None:
-        """Reverse a step; return an earlier call's state, if any."""
         transaction = compensation.reverse_step(self.settlement, step, now)
         found: SettlementState | None = self.ledger.store.commit(transaction)
         return found
@@ -260,7 +259,7 @@ class Saga:
             self.finish_unheld(now)
 
     def case(self, failed: Step | None = None, **changes: Any) -> Case:
-        """Return a failed reversal's case, or the open case."""
+        """Return the case that a failed reversal opens, or by default the open case."""
         state = self.state()
         case = compensation.stuck_case(state) if failed is None else compensation.case_of(state, failed)
         return replace(case, **changes)
@@ -268,7 +267,6 @@ class Saga:
     def enter(
         self, case: Case | None = None, failure: Mapping[str, str] = STUCK, now: datetime = LATER
     ) -> Row:
-        """Enter LIMBO with this case, or the failed reversal's."""
         failed = next(step for step in REVERSIBLE if step.reversal == failure["step"])
         case = case or self.case(failed)
         self.ledger.store.commit(compensation.enter_limbo(self.settlement, case, failure, now))
@@ -291,14 +289,13 @@ class Saga:
         now: datetime = DECIDED,
         case: Case | None = None,
     ) -> Row:
-        """Decide on this case, or the open one."""
         case = case or self.case()
         transaction = compensation.resolve(self.settlement, case, resolution, RESOLVER, now, self.config)
         self.ledger.store.commit(transaction)
         return self.entry(f"resolve:{case.number}")
 
     def spent(self, amount: int, payer: str = "bob", key: str = "order-2026-000202") -> "Saga":
-        """Claim another settlement that is to hold `amount` from `payer`."""
+        """Claim, without the hold, another settlement in which `payer` spends `amount`."""
         other = self.asking(key=key, payer=payer, payee="carol", amount=amount, fee=0)
         other.claim()
         return other
@@ -367,7 +364,7 @@ def step_transaction(
 
 
 def outcome_of(call: Any) -> Any:
-    """Return the result, the refusal, or the AlreadyApplied."""
+    """Run a call; return its result, or the SettlementError or AlreadyApplied that it raises."""
     try:
         return call()
     except (SettlementError, AlreadyApplied) as refusal:
@@ -379,7 +376,7 @@ def up_to(last: Step | None) -> list[Step]:
 
 
 def so_far(last: Step) -> Row:
-    """Return the row's attributes about steps up to `last`."""
+    """Return the attributes of the row that the steps up to `last` have set."""
     committed = up_to(last)
     verdict = {"verdict": "APPROVED"} if Step.VERIFY in committed else {}
     sequence = {"sequence": 1 + len(committed)}  # the claim emitted the first event

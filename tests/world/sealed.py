@@ -22,7 +22,7 @@ def inserted(row: Row, at: int = AT) -> dict[str, Any]:
 
 
 class Sealed:
-    """A bucket with seals of a few hours, and its reader's clock."""
+    """A sealed journal in a bucket in memory, with a clock that the tests move."""
 
     def __init__(self) -> None:
         self.s3 = MemoryS3(page=2)

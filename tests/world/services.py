@@ -186,7 +186,7 @@ class OrderedTopic:
 class PageBus:
     """The machines' bus, keeping events and reporting `failed` of them as refused.
 
-    `failing` is raised for each call. A broken contract is an AssertionError.
+    `failing` is raised for each call. An event that breaks its contract raises AssertionError.
     """
 
     failing: BaseException | None = None
@@ -229,7 +229,7 @@ def unanswered() -> ReadTimeoutError:
 
 @dataclass(frozen=True)
 class Caller:
-    """The provider as the webhook's caller."""
+    """Calls the webhook as the provider does."""
 
     secret: str = SECRET
     at: datetime = NOW
@@ -243,7 +243,7 @@ class Caller:
         change: Callable[[dict[str, str]], dict[str, str]] = dict,
         **more: Any,
     ) -> dict[str, Any]:
-        """Return a function URL's event (payload format 2.0) for a body, or the verdict with `more`."""
+        """Return a signed call of the webhook as a function URL's event; by default its body is a verdict."""
         sent = text(VERDICT | more) if body is None else body
         signature = Webhook(self.secret).sign(msg_id=self.id, timestamp=self.at, data=sent)
         headers = {

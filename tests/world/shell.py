@@ -15,7 +15,7 @@ VALUES = {
     "STACK": "--stack settlement-prod",
     "STAGE": "my-olga",
 }
-"""The pages' variables, as their text sets them."""
+"""Example values of the shell variables in the pages' commands."""
 
 _OPAQUE = {
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "CLUSTER", "NAME", "PATH", "PWD"),

@@ -59,13 +59,13 @@ class StepFunctions:
     """All operations in order, even refused ones."""
 
     asked: list[str] = field(default_factory=list)
-    """Each start's machine, even of refused ones."""
+    """The machine of each start, even of a refused one."""
 
     started: list[tuple[str, str, Any]] = field(default_factory=list)
     """Machine, name and input of this client's starts."""
 
     traced: dict[str, str] = field(default_factory=dict)
-    """The trace header of each name that was started with one."""
+    """Trace headers of starts, by the execution's name."""
 
     described: list[str] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)

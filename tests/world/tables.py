@@ -11,7 +11,7 @@ from tests.world import templates
 from tests.world.ledger import Ledger, over
 
 _SESSION = boto3.Session()
-"""Shared: loading its endpoint data costs more than most tests."""
+"""Shared, because loading its endpoint data costs more than most tests."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ _clients: dict[str, Any] = {}
 
 
 def _client(endpoint_url: str) -> Any:
-    """Share one client per server: making one costs more than a test."""
+    """Share one client per server, because making one costs more than a test."""
     if endpoint_url not in _clients:
         _clients[endpoint_url] = _SESSION.client("dynamodb", endpoint_url=endpoint_url)
     return _clients[endpoint_url]

@@ -17,10 +17,10 @@ PROJECT = Path(__file__).parents[2]
 
 CACHE = PROJECT / ".cache" / "templates"
 SOURCES = ("app.py", "cdk.json", "docs/runbooks/alarms.md", "infra", "lambdas", "statemachines")
-"""All that a synthesis reads."""
+"""Files and folders that a synthesis reads."""
 
 REACHED = {"prod": {"page_address": "oncall@example.com", "runbooks": "https://runbooks.example.com"}}
-"""Arguments of stages that require addresses for pages and runbooks."""
+"""Context of stages that require an address for alerts and one for runbooks."""
 
 
 def app(outdir: str | None = None, **context: Any) -> cdk.App:
@@ -79,7 +79,6 @@ def _text(stage: str) -> str:
 
 @cache
 def _sources() -> str:
-    """Return a digest of all that a synthesis reads."""
     digest = hashlib.sha256(f"{version('aws-cdk-lib')} {sys.version}".encode())
     for name in SOURCES:
         found = sorted((PROJECT / name).rglob("*")) if (PROJECT / name).is_dir() else [PROJECT / name]

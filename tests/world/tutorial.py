@@ -1,4 +1,4 @@
-"""A tutorial's commands and output, compared with a run or rewritten from it."""
+"""Compares a tutorial's commands and output with a real run, or rewrites them from it."""
 
 import re
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def shown(page: str) -> list[Shown]:
 
 
 def difference(expected: list[str], real: list[str]) -> str:
-    """Return a diff from page to run; empty if the page is right."""
+    """Return a diff of a page's output and the real one; empty if they agree."""
     real = _trimmed(real)
     pattern = "".join(
         r"(?:.*\n)+" if line == LEFT_OUT else re.escape(stable(line)) + r"\n" for line in expected
@@ -53,7 +53,7 @@ def difference(expected: list[str], real: list[str]) -> str:
 
 
 def renewed(expected: list[str], real: list[str]) -> list[str]:
-    """Return a run's lines without those that the page omits."""
+    """Return a run's lines, with `…` for those that the page omits."""
     real = _trimmed(real)
     found: list[str] = []
     before, after = ([_rough(line) for line in lines] for lines in (expected, real))

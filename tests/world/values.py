@@ -7,7 +7,7 @@ SETS = ("SS", "NS")
 
 
 class Invalid(Exception):
-    """DynamoDB answers this fault with a ValidationException."""
+    """A fault that DynamoDB answers with a ValidationException."""
 
 
 def normal(value: Value) -> Value:
@@ -83,14 +83,13 @@ def present(value: Value | None) -> Value:
 
 
 def added(left: Value, right: Value, sign: int) -> Value:
-    """Add two numbers, or subtract with sign -1. Raises Invalid for other types."""
     if "N" not in left or "N" not in right:
         raise Invalid("An operand in the update expression has an incorrect data type")
     return {"N": _numeral(str(_amount(left["N"]) + sign * _amount(right["N"])))}
 
 
 def members_of(value: Value, held: Value | None) -> tuple[str, list[str]]:
-    """Return a set's kind and the held members. Raises Invalid for another kind."""
+    """Return a set's type, and the members that the item already holds. Raises Invalid for another type."""
     ((kind, _),) = value.items()
     if kind not in SETS or (held is not None and kind not in held):
         raise Invalid("An operand in the update expression has an incorrect data type")

@@ -1,4 +1,4 @@
-"""The stage in one process: real definitions, handlers and table, with faults."""
+"""Runs a whole stage in one process: the real definitions and handlers over a table, with faults."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -104,9 +104,9 @@ class World:
         resolution: Any = None,
         **more: Any,
     ) -> Execution:
-        """Start a compensation for an error, before its first state.
+        """Return the compensation that a person's order started or woke, but do not run it.
 
-        For a person's order, return the execution that TakeOrder woke or started last.
+        If neither `reversal` nor `resolution` is given, start one for an error.
         """
         if reversal:
             self.order("reverse", {"key": data["key"], **reversal})
@@ -117,7 +117,6 @@ class World:
         return self.of(COMPENSATION)[-1]
 
     def order(self, decision: str, order: Any) -> dict[str, Any]:
-        """Give a person's order; return TakeOrder's answer. Raises its refusal."""
         self.now += timedelta(seconds=1)
         try:
             return taken(lambda event: HANDLERS["TakeOrder"](event, Context()), decision, order)
@@ -128,7 +127,7 @@ class World:
         return self.order(resolution["decision"], {"key": KEY, "case": 1, **resolution})
 
     def resume(self, name: str = "resume") -> Execution:
-        """Resume a compensation with only the settlement."""
+        """Start a compensation as recovery does, with only the settlement, and run it."""
         execution = self.start(COMPENSATION, name, {"settlement": WIRE})
         execution.run()
         self.drain()
@@ -167,9 +166,9 @@ class World:
             self.open(account, available)
 
     def commit(self, steps: int) -> dict[str, Any]:
-        """Commit `steps` steps and abort; return the compensation's cause.
+        """Commit the first `steps` steps and abort; return the cause for a compensation.
 
-        With 0 steps, the queue claims the key.
+        With 0 steps, only claim the key, as the queue does.
         """
         self.open_both()
         if steps == 0:
@@ -188,16 +187,16 @@ class World:
         self.ledger.store.claim(forward.claim(settlement, owner, self.now, _dependencies.config))
 
     def pay(self, payer: str, payee: str, amount: str, key: str, fee: str = "0.00") -> Execution:
-        """Run another settlement; other executions do not move."""
+        """Run another settlement, without continuing other executions."""
         wire = {"key": key, "payer": payer, "payee": payee, "amount": amount, "currency": "EUR", "fee": fee}
         return self.start(STANDARD, f"pays-{key}", wire).run()
 
     def strike(self, state: str, fault: Fault, times: int = 10**6) -> None:
-        """Let the first `times` calls of a state meet a fault."""
+        """Make the next `times` calls of a state end in a fault."""
         self.faults[state] = (*fault.value, times)
 
     def tries(self, state: str, machine: str = COMPENSATION) -> int:
-        """Return the number of tries until a fault is final."""
+        """Return how often the machine tries a failing state before it gives up."""
         retriers = self.machines.definitions[machine]["States"][state]["Retry"]
         (attempts,) = (rule["MaxAttempts"] for rule in retriers if rule["ErrorEquals"] == ["States.ALL"])
         return 1 + int(attempts)
@@ -274,7 +273,7 @@ class World:
         return execution
 
     def until_deadline(self) -> None:
-        """Pass the deadline, as if recovery had looked before and were next due then."""
+        """Move the clock past the deadline, to which recovery has deferred its next look."""
         row = self.row()
         if row["status"] == Status.PROCESSING:
             self.ledger.put(row | {"gsi1sk": row["deadline_at"]})

@@ -87,7 +87,7 @@ def parse_event(body: str | bytes | Mapping[str, Any]) -> Event:
 
 
 class DynamoDbInbox:
-    """A Store in the reader's table. The row (`pk`: the key, `sk`: "inbox") has the last sequence."""
+    """A `Store` in the reader's table. The row (`pk`: the key, `sk`: "inbox") has the last sequence."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client, self._table = client, table

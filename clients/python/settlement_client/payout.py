@@ -89,7 +89,7 @@ class PayoutOutcome:
 
     @property
     def is_paid(self) -> bool:
-        """Whether the bank has paid it, so far as is known. CONFIRMED: by the bank's statement."""
+        """Whether the bank has paid it, as far as is known. CONFIRMED: the bank's statement shows it."""
         return self.status in (PayoutStatus.PAID, PayoutStatus.CONFIRMED)
 
     @classmethod

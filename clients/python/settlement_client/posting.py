@@ -61,7 +61,6 @@ def _call(url: str, request: Request, wait: int) -> AWSRequest:
 
 
 def _is_accepted(answer: Answer, key: str) -> bool:
-    """Return whether an answer says only that the key is claimed."""
     content = object_of(answer.text, "answer")
     is_short = "status" not in content and "status_url" in content
     return answer.status == 202 and is_short and content.get("key") == key

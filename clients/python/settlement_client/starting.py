@@ -85,7 +85,6 @@ def _own(outcome: Outcome, request: Request) -> Outcome:
 
 
 def _message(cause: str) -> str:
-    """Return the message in an error's cause. Lambda wraps it in JSON."""
     try:
         content: Any = json.loads(cause)
         return str(content["errorMessage"])

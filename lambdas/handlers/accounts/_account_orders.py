@@ -9,10 +9,10 @@ from settlement.http.caller import Caller
 
 
 def carry_out(body: object, caller: Caller) -> dict[str, Any]:
-    """Carry out an order. Return it and the account's state.
+    """Carry out an order on an account. Return the order and the account's state.
 
     Raises InvalidRequest, IdempotencyConflict and the account's refusals. A refused order changes nothing,
-    except that a refused close has swept the account.
+    but a close sweeps a merchant before it can be refused.
     """
     store, config = _dependencies.store, _dependencies.config
     order, now = parse_account_order(body, caller, config), _dependencies.now()

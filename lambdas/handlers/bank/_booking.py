@@ -17,16 +17,16 @@ from settlement.http.caller import Caller
 
 
 def propose(body: object, caller: Caller) -> dict[str, Any]:
-    """Record a proposal, and return it. Moves no money. Raises InvalidRequest and IdempotencyConflict."""
+    """Propose deposits for bank lines. Return the proposal. Raises InvalidRequest and IdempotencyConflict."""
     one = booking.parse_proposal(body, caller)
     _dependencies.store.put(booking.propose(one, caller, _dependencies.now()))
     return {"key": one.key, "digest": one.digest, "lines": dict(one.lines), "by": one.by}
 
 
 def book(body: object, caller: Caller) -> dict[str, Any]:
-    """Approve a proposal, and book its lines that have no order. Return bookings and reasons of refusals.
+    """Approve a proposal, and book its lines that have no order. Return the bookings and refusals.
 
-    Anyone who may approve can repeat it safely. Raises InvalidRequest, ProposalRefused, RowDamaged and
+    Any approver can safely repeat the call. Raises InvalidRequest, ProposalRefused, RowDamaged and
     StoreUnavailable.
     """
     key, digest = booking.parse_booking(body)

@@ -15,12 +15,12 @@ RESERVED_MS = 30_000
 """Time kept for the last write and the metrics."""
 
 RECENT_DAYS = 35
-"""Older lines are no longer matched. An account without a statement for this time counts as closed."""
+"""Greatest age of bank lines to match. An account without a statement for this time counts as closed."""
 
 
 @observed("statements")
 def handler(event: Any, context: Any) -> dict[str, int]:
-    """Record each waiting file. Once a day, match recent lines with later orders.
+    """Record each file of the bank's inbox. Once a day, match recent lines with later orders.
 
     A recorded file is moved to the journal's bucket, under its digest. An unreadable file stays, and each run
     counts it. If time runs out, the next run takes the rest. A file that another run records is skipped.
@@ -70,7 +70,7 @@ def handler(event: Any, context: Any) -> dict[str, int]:
 
 
 def _read(one: inbox.Waiting, recorder: Recorder) -> Told | None:
-    """Return the counts of a file, or None for an unreadable file. Raises inbox.Taken."""
+    """Record a file. Return its counts, or None if it is unreadable. Raises inbox.Taken."""
     with inbox.opened(one) as (content, digest):
         file = File(digest, one.name, timestamp(_dependencies.now()))
         try:

@@ -6,7 +6,7 @@ from settlement.books.rounds import Progress, Round, catch_up
 from settlement.core.telemetry import gauge, logger, note, observed
 
 RESERVED_MS = 60_000
-"""Minimum time left to begin an object or to wait for the database. A statement may take 45 s."""
+"""Minimum time left to begin a journal object or to wait for the database. A statement may take 45 s."""
 
 RESUMING_SECONDS = 5
 """Pause between tries while the database resumes. It takes 15 s or more."""
@@ -19,7 +19,7 @@ _progress = Progress()
 
 @observed("project")
 def handler(event: Any, context: Any) -> None:
-    """Take each object that the books lack, and publish the books' lag.
+    """Project each journal object that the books lack, and publish the books' lag.
 
     The next round retries unreadable and refused objects. It also continues after BooksUnavailable or
     JournalUnavailable.
@@ -41,7 +41,7 @@ def handler(event: Any, context: Any) -> None:
 
 
 def _tell(done: Round) -> None:
-    """Publish the known levels. An unknown level is left out: a 0 would end an alarm."""
+    """Publish the known metrics. An unknown metric is left out, because a 0 would end an alarm."""
     now = _dependencies.now()
     behind = done.behind_seconds(now)
     if behind is not None:

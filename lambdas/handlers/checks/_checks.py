@@ -23,7 +23,7 @@ SECONDS_MAX = 3.0
 """The deadline of all checks together."""
 
 RESERVED_SECONDS = 1.5
-"""Time kept to record the answers. The KYC provider may be asked on the next try."""
+"""Time kept to record the answers. If none is left for the KYC provider, the next try asks it."""
 
 _circuits = Circuits()
 
@@ -97,7 +97,6 @@ def _judged(
 
 
 def _recorded(settlement: Settlement, state: SettlementState, check: Check, answer: object) -> Row | None:
-    """Record the first answer, and return its evidence. None: the check waits."""
     if isinstance(answer, BaseException):
         raise _fault(check, answer)
     content = answers.content_of(check, answer, "ask")
@@ -146,7 +145,7 @@ def _fault(check: Check, error: BaseException) -> CheckUnavailable:
 
 
 def _wait(settlement: Settlement, state: SettlementState, checks: list[Check], context: Any) -> None:
-    """Begin the wait that ends first, and raise InReview.
+    """Make the payment wait for the check whose time ends first, and raise InReview.
 
     If a callback has answered meanwhile, continue with its answer. Recovery's next run expires an overdue
     wait.

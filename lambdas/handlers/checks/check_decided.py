@@ -27,8 +27,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _decided(event: dict[str, Any], context: object) -> dict[str, str]:
     """Record a check's decision, and ask recovery to resume the payment.
 
-    A repeated callback only asks recovery. A different second decision is a conflict. Each check has its own
-    path and secret.
+    A repeated callback only asks recovery. A different second decision is a conflict.
     """
     now, body = _dependencies.now(), _webhook.body_of(event)
     check = _named(event)

@@ -14,7 +14,7 @@ An account may be closed meanwhile. Then the release is refused, and compensatio
 """
 
 REMEMBERED_MAX = 10_000
-"""At this number, all remembered payees are forgotten: about 2 MB."""
+"""Maximum remembered payees, about 2 MB. At this number, all are forgotten."""
 
 _remembered: dict[tuple[str, str], int] = {}
 """When each (payee, currency) is forgotten, in monotonic seconds."""
@@ -23,8 +23,8 @@ _remembered: dict[tuple[str, str], int] = {}
 def refusal(settlement: Settlement) -> Exception | None:
     """Return the refusal that the later release would get, if any.
 
-    The first read may lag, at half the price. A consistent read confirms a refusal: the account may be new. A
-    malformed row's error is returned, too. The caller raises it if the settlement holds nothing yet.
+    The first read is eventually consistent, which halves its price. A consistent read confirms a refusal,
+    because the account may be new. A malformed row's error is returned, too.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

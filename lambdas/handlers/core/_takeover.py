@@ -69,7 +69,6 @@ def _start(found: Takeover, starts_max: int) -> None:
 
 
 def _start_on(variable: str, found: Takeover, starts_max: int) -> None:
-    """Start an execution. Throttled starts are retried, which slows the run."""
     machine, request = step_functions.arn(variable), found.input.get("settlement", found.input)
     trace = _trace.header(request["key"])
     for refused in range(starts_max):

@@ -3,7 +3,7 @@ from settlement.core import telemetry
 
 
 def header(key: str) -> str | None:
-    """The header of a new, sampled trace, if the stage's `log_full_keys` have the key."""
+    """Return the X-Ray header of a new, sampled trace, if the stage's `log_full_keys` have the key."""
     if not telemetry.is_named(key):
         return None
     began = int(_dependencies.now().timestamp())

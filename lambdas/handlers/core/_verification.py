@@ -56,7 +56,7 @@ def verify(event: dict[str, Any], context: Any, provider: Provider) -> None:
 def _verdict(settlement: Settlement, context: Any, provider: Provider) -> str | None:
     """Return the verdict. Raises InReview until one exists.
 
-    The row is read first. So a verdict is replayed for ever, and a review is requested once.
+    The row is read first, so a recorded verdict is replayed and a review is requested once.
     """
     now, store = _dependencies.now(), _dependencies.store
     state = store.settlement(settlement.key)
@@ -125,7 +125,6 @@ def _conflict(answer: Verdict, on_record: str) -> None:
 def _begin_review(
     settlement: Settlement, verdict: Verdict, state: SettlementState | None, provider: Provider
 ) -> SettlementState:
-    """Begin a review. A deadline of the request is also the review's end."""
     now = _dependencies.now()
     until = provider.review_ends(now)
     if state and settlement.deadline_seconds is not None:

@@ -32,7 +32,7 @@ def pause(seconds: float) -> None:
 
 
 class Pace:
-    """An even pace of calls, shared by threads. Unused calls do not accumulate."""
+    """Spreads the calls of all threads evenly over time. Unused calls do not accumulate."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = timedelta(seconds=1 / per_second)

@@ -17,7 +17,7 @@ from settlement.core.telemetry import count, observed
 
 @observed("compensate")
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Begin or resume the compensation. Return the machine's state, with the work left.
+    """Begin or resume the compensation. Return the machine's state, with the steps left to reverse.
 
     An `order` names a recorded decision, which the execution announces. Raises InvalidRequest,
     IdempotencyConflict and ResolutionRefused.
@@ -44,7 +44,6 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def _begin(settlement: Settlement, cause: Failure, execution: str) -> SettlementState:
-    """End PROCESSING, if `cause.owner` is the owner. Reject a settlement that holds nothing."""
     store, now = _dependencies.store, _dependencies.now()
     unclaimed = outcome.failure("claim", cause.error)
     claimed = store.claim(reversal.tombstone(settlement, execution, unclaimed, now))

@@ -14,7 +14,7 @@ from settlement.core.telemetry import observed
 
 @observed("limbo")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Open the case. `stuck` maps the step to its reversal's error.
+    """Open a LIMBO case. The event's `stuck` maps the step to its reversal's error.
 
     Raises StepFenced if the settlement has moved on. If the reversal has committed, only its answer was lost,
     and no case opens. If `reversed` lists the step already, a case opens: a retry would fail for ever.

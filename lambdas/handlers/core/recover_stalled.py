@@ -41,7 +41,7 @@ RESERVED_MS = 20_000
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""Entries read to find the oldest. The first may be forged, without a valid time."""
+"""Index entries read to find the oldest, because the first may be forged and have no valid time."""
 
 _READ_AT_ONCE = 100
 
@@ -132,7 +132,6 @@ def _watch(run: _Run) -> None:
 
 
 def _count_reviews(run: _Run) -> None:
-    """While there is time, publish how many of the provider's reviews end soon."""
     with _isolated("the reviews"):
         ending = [found for shard in PARTITIONS[1:] for found in _ending(shard, run)]
         reviews = 0
@@ -143,10 +142,10 @@ def _count_reviews(run: _Run) -> None:
 
 
 def _ending(partition: str, run: _Run) -> list[Row]:
-    """List the entries that end within the hour, but after recovery's longest pause.
+    """List index entries of reviews and waits for checks that end within the hour.
 
-    Beyond that pause, only reviews and waits for checks are listed. An entry that ends sooner was already
-    counted for 45 minutes.
+    Entries within recovery's longest pause are left out, because other settlements have entries there. A
+    review there was already counted for 45 minutes.
     """
     pause = timedelta(seconds=max(recovery.BACKOFF_SECONDS_MAX, _dependencies.config.recover_after_seconds))
     if pause >= REVIEW_ENDS_WITHIN:
@@ -156,7 +155,7 @@ def _ending(partition: str, run: _Run) -> list[Row]:
 
 
 def _is_review(found: Row) -> bool:
-    """Whether an entry is a KYC review. An unreadable row counts as one. A check's wait does not."""
+    """Whether an entry is a KYC review. An unreadable row counts as one."""
     try:
         state = _dependencies.store.settlement(keys.subject(found)[1])
     except MalformedRow:
@@ -165,7 +164,6 @@ def _is_review(found: Row) -> bool:
 
 
 def _alert_again(run: _Run) -> None:
-    """Start executions for LIMBO cases without one. They alert and wait."""
     with _isolated(keys.LIMBO):
         cases = list(_dependencies.store.listed(keys.LIMBO, up_to=keys.END_OF_TIME, limit=LISTED_MAX))
         gauge("LimboOpen", len(cases))
@@ -177,7 +175,6 @@ def _alert_again(run: _Run) -> None:
 
 
 def _oldest(listed: Iterable[Row], run: _Run) -> int:
-    """Age in seconds of the first entry with a valid time. A forged entry may have any text."""
     for found in listed:
         with suppress(ValueError):
             return seconds_since(found["gsi1sk"], run.began_at)
@@ -220,8 +217,8 @@ def _look_in_limbo(listed: Row, run: _Run) -> _Look | None:
 def _isolated(name: str, listed: Row | None = None) -> Iterator[None]:
     """Log and count a failure of one settlement or partition, and continue.
 
-    The settlement is deferred, as its failure would repeat at once, unless the table failed or the start was
-    throttled.
+    The settlement is deferred, because its failure would repeat at once. It is not deferred if the table
+    failed or the start was throttled.
     """
     try:
         yield

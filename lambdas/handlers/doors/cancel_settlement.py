@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: object) -> Response:
 def _cancel(event: dict[str, Any], _: object) -> Response:
     """Cancel in one conditional write. Then ask recovery to give a held amount back.
 
-    If the request to recovery is lost, the schedule or a repeated call makes up for it.
+    Recovery's schedule or a repeated call makes up for a lost request.
     """
     key = (event.get("pathParameters") or {}).get("key")
     asked = parse_cancel(key, event.get("headers") or {}, _http.body(event), _dependencies.config)

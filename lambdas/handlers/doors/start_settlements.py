@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
     """Start each message's settlement. Return messages to receive again, because a service did not answer.
 
     A malformed or conflicting message goes to the dead-letter queue with the reason. A message must have a
-    key. None is minted: a redriven message has a new id, and would get a second key.
+    key. No key is minted, because a redriven message has a new id and would get a second key.
     """
 
     def start(record: SQSRecord) -> None:
@@ -51,8 +51,8 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 def _start(record: SQSRecord) -> None:
     """Claim, then start on Express. Recovery makes up for an execution that never starts or dies at once.
 
-    A second delivery has the same owner. It starts a settlement that has no step yet. If both executions run,
-    the second one's steps are replays.
+    A second delivery has the same owner, and starts the settlement if it has no step yet.
+    If both executions run, the second one's steps are replays.
     """
     try:
         request = parse_request(_content(record.body), _dependencies.config)

@@ -108,6 +108,5 @@ def _image(change: Record, name: str) -> dict[str, Any] | None:
 
 
 def _key(record: Record) -> str:
-    """A settlement's key, or the whole `pk` of another row."""
     key: str = record["dynamodb"]["Keys"]["pk"]["S"]
     return key.removeprefix(_SETTLEMENT)

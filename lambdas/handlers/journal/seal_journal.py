@@ -7,10 +7,10 @@ from settlement.journal import bucket, lines, seals
 
 @observed("seal")
 def handler(event: dict[str, Any], context: object) -> None:
-    """Copy a batch of the stream as one object. On the schedule, seal.
+    """Copy a batch of the table's stream to the journal. A scheduled call seals the journal instead.
 
-    A failed batch comes again, whole or in halves. Repeated copies are identical. The deletion of an expired
-    entry is not copied.
+    A batch becomes one object. A failed batch comes again, whole or in halves. Repeated copies are identical.
+    The deletion of an expired entry is not copied.
     """
     if "Records" in event:
         _copy(event["Records"])
@@ -35,7 +35,7 @@ def _copy(records: list[dict[str, Any]]) -> None:
 
 
 def _seal() -> None:
-    """Seal the due periods. Log the newest seal's digest, out of reach of the bucket's owner."""
+    """Seal the due periods. Log the newest seal's digest, where the bucket's owner cannot change it."""
     newest = bucket.journal().seal(_dependencies.now(), period=bucket.PERIOD, grace=bucket.GRACE)
     if newest:
         note("seal", newest.name)

@@ -6,7 +6,7 @@ from settlement.http.caller import Caller
 from settlement.http.circuit import PROBE
 
 _EVENT = {"check": "now"}
-"""The event for VerifyKyc, as `NOW` in `verify_kyc.py`. Only VerifyKyc reaches the provider."""
+"""The event that makes VerifyKyc probe, as `NOW` in `verify_kyc.py`. Only VerifyKyc reaches the provider."""
 
 
 def probe(body: object, caller: Caller) -> dict[str, Any]:

@@ -44,7 +44,7 @@ STATUSES = {
 def answer(
     decided: Callable[[dict[str, Any], object], dict[str, str]], event: dict[str, Any], context: object
 ) -> dict[str, Any]:
-    """Answer a function URL or an HTTP API (payload format 2.0)."""
+    """Answer a call of a function URL or an HTTP API (payload format 2.0)."""
     try:
         return _response(200, decided(event, context))
     except SettlementError as error:

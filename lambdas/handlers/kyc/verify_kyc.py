@@ -7,10 +7,10 @@ from handlers.kyc import _provider
 from settlement.core.telemetry import observed
 
 HEALTH = {"check": "health"}
-"""The schedule's event, as in `infra/kyc.py`."""
+"""The schedule's event for a health check, as in `infra/kyc.py`."""
 
 NOW = {"check": "now"}
-"""The event of a person's order, as in `_probe.py`."""
+"""The event of a person's order to probe now, as in `_probe.py`."""
 
 
 @observed("verify")

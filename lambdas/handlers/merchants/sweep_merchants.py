@@ -16,7 +16,7 @@ from settlement.merchants.sweep import Span
 from settlement.merchants.sweeps import Release
 
 RESERVED_MS = 15_000
-"""Time kept for a busy merchant's span."""
+"""Minimum time to sweep a busy merchant's span."""
 
 Swept = tuple[dict[Release, str], Sequence[Span]]
 
@@ -25,8 +25,8 @@ Swept = tuple[dict[Release, str], Sequence[Span]]
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
     """Sweep each minute in which a message reports a release. The amounts come from the table.
 
-    Return the messages to receive again: their minute was refused, unanswered or out of time. No merchant
-    delays another. Unreadable content is put aside each time, with the reason.
+    Return the messages to receive again, because their sweep was refused, unanswered or out of time. No
+    merchant delays another. Unreadable content is put aside each time, with the reason.
     """
     aside: list[tuple[str, str]] = []
     news: dict[str, list[Release]] = {}
@@ -51,7 +51,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
-    """Sweep the spans one after another: all write the same balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

@@ -37,7 +37,7 @@ def bank() -> Bank:
 
 
 def measure() -> None:
-    """Publish the circuit's level in each run: a change may be lost with the environment that made it.
+    """Publish the circuit's state in each run, because the publication of a change may be lost.
 
     A bank that takes files has no circuit.
     """
@@ -55,7 +55,7 @@ def _circuit() -> SharedCircuit:
 def _over_http(token: str) -> OverHttp:
     """Build the client of the bank's API.
 
-    It takes all currencies of the stage: a payout is followed even if the limits no longer name its currency.
+    It takes all currencies of the stage, because payouts are followed even if limits drop their currency.
     """
     told = _payouts.config()["bank"]
     exchanger = Exchanger(told["url"], told["connect_timeout_seconds"], told["read_timeout_seconds"])

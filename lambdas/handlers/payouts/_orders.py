@@ -1,4 +1,7 @@
-"""Orders on payees' bank accounts and payouts' cases. Each is one person's; a decision takes two orders."""
+"""Orders on payees' bank accounts and payouts' cases.
+
+Each order is one person's. A verdict needs the orders of two persons.
+"""
 
 import os
 from collections.abc import Callable
@@ -37,7 +40,7 @@ def add_payee(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def confirm_payee(body: object, caller: Caller) -> dict[str, Any]:
-    """Confirm the bank account that another person added, and the account that pays to it.
+    """Confirm a payee's bank account that another person added, and its payer.
 
     Raises InvalidRequest, DestinationRefused, MalformedRow.
     """
@@ -93,13 +96,13 @@ def approve_payout(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _approved_before(order: Decision) -> Row | None:
-    """An equal approval on record, which a repeated order must find even after the case is closed."""
+    """Return an equal approval on record. A repeated order must find it even after the case is closed."""
     row = _dependencies.store.read(keys.payout_approved(order.key, order.case, order.digest))
     return row if row and order.is_on(row) else None
 
 
 def _approve(state: State, order: Decision, caller: Caller) -> Row:
-    """Approve a verdict. Raises MalformedRow for a forged proposal: with it, one person decides alone."""
+    """Approve a verdict. Raises MalformedRow for a forged proposal, as it lets one person decide alone."""
     store = _dependencies.store
     first = store.read(order.place)
     if first is not None and not row_keys.is_proven(first):
@@ -108,7 +111,7 @@ def _approve(state: State, order: Decision, caller: Caller) -> Row:
 
 
 def ask_payout(body: object, caller: Caller) -> dict[str, Any]:
-    """Look at a payout now, and return it. If the look takes longer, return the state before.
+    """Look at a payout now, and return it. If the look is not over in time, return the earlier state.
 
     Raises InvalidRequest, PayoutNotFound.
     """
@@ -141,7 +144,7 @@ def _name(name: object) -> str:
 
 
 def _where_on(take: Take) -> Take:
-    """Make an order raise PayoutRefused if the room is off. TakeOrder has its route even then."""
+    """Make an order raise PayoutRefused if the room is off, because TakeOrder has the route even then."""
 
     @wraps(take)
     def taken(body: object, caller: Caller) -> dict[str, Any]:

@@ -37,7 +37,6 @@ def _heard(event: dict[str, Any], context: object) -> dict[str, str]:
 
 
 def _verify(headers: dict[str, str], body: bytes, now: datetime) -> None:
-    """Check the signature. Raises SignatureRefused, or StoreUnavailable: then the bank repeats the call."""
     try:
         secrets = shared_secrets.signing_secrets(
             now, _payouts.signing_secret(), metric="BankSecretUnreadable"

@@ -1,4 +1,4 @@
-"""Follow payouts: book their lines, send them, ask the bank about them, and carry decisions out.
+"""Follow payouts: book their bank lines, send them, ask the bank about them, and carry out decisions.
 
 Only this function reaches the bank and moves payouts.
 """
@@ -23,7 +23,7 @@ RESERVED_MS = 25_000
 """Minimum time for a look, which may ask the bank for 15 s, and write twice."""
 
 SHOWN_MAX = 64
-"""Characters logged of a key or identity: a forged row may have any number."""
+"""Maximum characters logged of a key or identity, because a forged one may be long."""
 
 
 @observed("follow")
@@ -79,7 +79,6 @@ def _key(listed: Row) -> str:
 
 
 def _isolated(act: Callable[[str], State | None], subject: str, context: Any) -> State | None:
-    """Act on one payout or line. If this fails, it stays due, and the others go on."""
     if context.get_remaining_time_in_millis() < RESERVED_MS:
         count("PayoutRunCutShort")
         return None

@@ -28,7 +28,7 @@ def _served(event: dict[str, Any], context: object) -> Response:
 def _accept(event: dict[str, Any]) -> Response:
     """Reserve, then ask FollowPayouts to send, without waiting. Its schedule makes up for a lost call.
 
-    A state machine would cost six times as much as the rest: docs/decisions/2026-11-29-payouts.md.
+    A state machine would cost six times as much as all else: docs/decisions/2026-11-29-payouts.md.
     """
     payout = parse_payout(_http.body(event), _dependencies.config)
     about(payout.key)

@@ -21,7 +21,7 @@ from settlement.payruns.run import Proposal, Run, Status
 from settlement.signing.stage import row_keys
 
 _FACTS = ("name", "kind", "payer", "parent", "lines", "sums")
-"""Facts of a proposal that its file also has."""
+"""Facts in which proposals of one file must agree."""
 
 Change = Callable[[Run, Proposal, Caller, datetime], Sequence[Write]]
 
@@ -71,10 +71,6 @@ def approve(body: object, caller: Caller) -> dict[str, Any]:
 
 
 def _order(change: Change, is_done: Callable[[Run], bool], body: object, caller: Caller) -> dict[str, Any]:
-    """Change a run's status. A repeat changes nothing.
-
-    Raises InvalidRequest, PayRunRefused, MalformedRow.
-    """
     run, digest = _shown(body)
     one, state = _proposal(run), _state(run)
     if one.digest != digest:
@@ -92,7 +88,6 @@ def _shown(body: object) -> tuple[str, str]:
 
 
 def _proposal(run: str) -> Proposal:
-    """Read a proposal. Raises PayRunRefused, and MalformedRow without a valid signature."""
     row = _dependencies.store.read(keys.payrun_proposed(run))
     if row is None:
         raise PayRunRefused(f"run: nobody has proposed {run}")

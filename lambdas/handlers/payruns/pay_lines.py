@@ -22,10 +22,10 @@ from settlement.signing.stage import row_keys
 
 LISTED_MAX = 1_000
 RESERVED_MS = 15_000
-"""Time kept for the part that has begun. The next call starts its remaining lines."""
+"""Time kept to finish a begun batch of lines. The next call starts the lines that are left."""
 
 SHOWN_MAX = 64
-"""Characters logged of a run's id: a forged row may have any number."""
+"""Maximum characters logged of a run's id, because a forged one may be long."""
 
 
 @observed("payruns")
@@ -73,7 +73,6 @@ def _worked(run: str, pace: _workers.Pace, context: Any, until_ms: int) -> bool:
 
 
 def _start(request: dict[str, Any], run: str) -> None:
-    """Claim, then start on Express. Recovery takes over if the execution does not start, or dies at once."""
     one = parse_request(request, _dependencies.config)
     execution = executions.queued(one.key, run)
     settlement, claimed = _claim.claim(one, execution)
@@ -85,7 +84,6 @@ def _start(request: dict[str, Any], run: str) -> None:
 
 
 def _reserve(request: dict[str, Any], line: Line, run: str) -> None:
-    """Reserve a payout. FollowPayouts sends it."""
     payout = parse_payout(request, _dependencies.config)
     beside = writes.taken(run, line.number, _dependencies.now())
     try:

@@ -9,10 +9,10 @@ from settlement.proof import table_scan
 from settlement.signing.stage import row_keys
 
 RESERVED_MS = 60_000
-"""Minimum time to continue. Pages of the scan or of a second look may take 20 s."""
+"""Minimum time left to continue the scan. Its next pages, and second reads, may take 20 s."""
 
 LINES_MAX = 100
-"""Maximum lines logged of each kind. The metrics count all."""
+"""Maximum findings logged of each kind. The metrics count all."""
 
 _KIND_MAX = 40
 
@@ -62,7 +62,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _subject(told: str) -> tuple[str, str | None]:
-    """A row's kind, and a settlement's or payout's key. Other names, which contain accounts, are left out."""
+    """Return a row's kind, and a settlement's or payout's key. Other rows' names can contain accounts."""
     kind, _, name = told.partition(": ")[0].partition("#")
     has_key = kind in ("SETTLEMENT", "PAYOUT") and KEY.fullmatch(name)
     return kind[:_KIND_MAX], name if has_key else None

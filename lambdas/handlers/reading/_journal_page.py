@@ -79,7 +79,7 @@ class _Page:
 
 
 def page(query: JournalQuery, context: Any) -> dict[str, Any]:
-    """A page, in sealed order. Raises JournalUnavailable.
+    """Return a page of the journal, in sealed order. Raises JournalUnavailable.
 
     Unreadable objects and lines are skipped. The page names them.
     """
@@ -114,7 +114,7 @@ def _fill(made: _Page, query: JournalQuery, held_back: str, context: Any) -> boo
 def _after(query: JournalQuery) -> str:
     """The object name after which the listing begins.
 
-    To read an object again, drop the last character of its name. No name sorts in between.
+    To list an object again, its name loses the last character, because no name sorts in between.
     """
     if query.position:
         name, line = query.position

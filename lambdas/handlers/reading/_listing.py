@@ -20,11 +20,11 @@ from settlement.retention import expiry
 Aside = dict[str, str]
 
 _FORWARD = {step.value for step in Step}
-"""Steps with one entry per settlement and account. Reversals have other names."""
+"""Names of the forward steps. A settlement has at most one such entry in an account."""
 
 
 def statement(query: EntriesQuery) -> dict[str, Any]:
-    """A statement, oldest entry first. Raises AccountNotFound."""
+    """Return a page of an account's statement, oldest entry first. Raises AccountNotFound."""
     config = _dependencies.config
     currency, available = _balance(query.account)
     found = _page(query, currency)
@@ -114,7 +114,6 @@ def _page(query: EntriesQuery, currency: str) -> _Entries:
 
 
 def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
-    """Yield positions in the index: partition number, sort key and settlement's key."""
     shards = range(keys.IN_FLIGHT_SHARDS if query.status in IN_FLIGHT else 1)
     number, listed_at, key = query.position or (0, "", "")
     for shard in shards[number:]:
@@ -129,7 +128,6 @@ def _places(query: StatusQuery) -> Iterator[tuple[int, str, str]]:
 
 
 def _balance(account: str) -> tuple[str, int | None]:
-    """Currency, and a customer's balance. Raises AccountNotFound, MalformedRow."""
     if not accounts.is_customer(account):
         currency = account.partition(":")[2]
         if currency not in _dependencies.config.currencies:

@@ -17,8 +17,8 @@ _RESERVED_SECONDS = 6
 def read(query: OutcomeQuery, left_ms: int) -> SettlementState:
     """Return the settlement once its sequence exceeds `after`, or time is out. Raises SettlementNotFound.
 
-    An unclaimed key counts as 0: a caller of the start queue may wait for the claim. Reads are consistent, so
-    sequences never fall.
+    An unclaimed key has sequence 0, because a caller of the start queue may wait for the claim. Reads are
+    consistent, so sequences never fall.
     """
 
     def is_news(state: SettlementState | None) -> bool:

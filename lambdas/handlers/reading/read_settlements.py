@@ -72,6 +72,5 @@ def _query(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _has(event: dict[str, Any], etag: str) -> bool:
-    """Whether the client has the version `etag`. A malformed header matches nothing."""
     given = (event.get("headers") or {}).get("if-none-match", "")
     return any(one.strip().removeprefix("W/") in (etag, "*") for one in given.split(","))

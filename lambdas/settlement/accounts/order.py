@@ -88,7 +88,7 @@ class AccountOrder:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "AccountOrder":
-        """Raises MalformedRow."""
+        """Parse an order's row. Raises MalformedRow."""
         row = sound(row)
         try:
             order = OrderKind(row["order"])
@@ -104,7 +104,7 @@ class AccountOrder:
 
 
 def parse_account_order(raw: object, caller: Caller, config: StageConfig) -> AccountOrder:
-    """Raises InvalidRequest, naming each wrong field."""
+    """Parse an order on an account. Raises InvalidRequest, naming each wrong field."""
     if not isinstance(raw, dict):
         raise InvalidRequest("order: must be a JSON object with key, order, account and reason")
     if raw.get("order") not in list(OrderKind):

@@ -1,4 +1,4 @@
-"""Events of orders. An event must be on the bus before its order is carried out."""
+"""Puts events of orders on the stage's bus, before the orders are carried out."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _client = LazyClient(
 
 
 def put(event: str, detail: dict[str, Any]) -> None:
-    """Put an event. Raises PageUnavailable without the bus's confirmation."""
+    """Put an event on the bus. Raises PageUnavailable without its confirmation."""
     entry = {
         "Source": "settlement",
         "DetailType": event,

@@ -10,7 +10,7 @@ _client = LazyClient("sqs", Config(connect_timeout=1, read_timeout=3, retries={"
 
 
 def send(queue: str, body: str, **attributes: str) -> None:
-    """Send `body`. `queue` is the environment variable with the URL. Raises QueueUnavailable."""
+    """Send `body` to a queue. `queue` is the environment variable with the URL. Raises QueueUnavailable."""
     try:
         _client.send_message(
             QueueUrl=os.environ[queue],

@@ -1,4 +1,4 @@
-"""Statements in order: gaps, days and sums."""
+"""Sorts statements, and finds their gaps, days and sums."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ _DAY, _NOON, _FRIDAY = timedelta(days=1), timedelta(hours=12), 4
 class Span(NamedTuple):
     """The days of a currency's statements.
 
-    `first`: the earliest account's first day. `start` to `end`: from the accounts' latest first day to
-    their earliest last day. `late`: the account that starts last. `holes`: days on which some account has no
-    statement, but may have lines.
+    `first`: the first day of the earliest account. `start` and `end`: the latest first day, and the earliest
+    last day, of all accounts. `late`: the account that starts last. `holes`: days on which some
+    account has no statement, but may have lines.
     """
 
     first: str

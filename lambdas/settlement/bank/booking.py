@@ -35,7 +35,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def key_of(digest: str) -> str:
-    """Key of a line's order, or of a proposal, from the digest."""
+    """Derive the key of a line's order, or of a proposal, from its digest."""
     return f"bank-{digest[:_DIGITS]}"
 
 

@@ -308,7 +308,6 @@ class Book:
         return money.render(minor, self._currencies[self._now.currency])
 
     def _whole(self, entry: _Entry) -> _Part:
-        """An entry as one line, with all the entry's references."""
         details = (one for part in entry.parts for one in part.references)
         names = details if entry.parts else (entry.element.text("NtryRef"),)
         return _Part(

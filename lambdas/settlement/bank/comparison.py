@@ -18,7 +18,7 @@ class Sums(NamedTuple):
 
     `bank`: the closing balances. `books`: the orders' sum, -`external:<CUR>`. `only_bank`, `only_books`: sums
     of lines without an order, and of orders without a line. `early`: sum of lines whose order comes after
-    that day. `late`: sum of orders whose line does. `left`: the unexplained rest, 0 for right books.
+    that day. `late`: sum of orders whose line comes later. `left`: the unexplained rest, 0 for right books.
     """
 
     day: str
@@ -74,9 +74,9 @@ def judge(  # noqa: PLR0912
     findings: list[Finding],
     only: str | None = None,
 ) -> Verdict:
-    """Pair lines with orders, and explain the rest.
+    """Pair lines with orders, and explain those that are left.
 
-    `findings`: from the filling of the spool. `only`: the only currency to compare.
+    `findings`: found while the spool was filled. `only`: the only currency to compare.
     """
     ordered = balances.in_order(one for one in statements if only in (None, one.currency))
     spans = balances.spans(ordered)
@@ -128,12 +128,12 @@ def judge(  # noqa: PLR0912
 
 
 def _alone(one: Finding) -> Finding:
-    """Remove a finding's order, which belongs to an earlier line."""
+    """Leave the finding's line without its order, which belongs to an earlier line."""
     return one._replace(kind=Kind.ONLY_BANK, order=None, text="")
 
 
 def _exchange(spool: Spool, spans: Mapping[str, Span], days: int) -> None:
-    """Move lines from orders that need none to equal orders that need one."""
+    """Move lines to orders that must have one, from equal orders that need none."""
 
     def is_due(order: Order) -> bool:
         span = spans.get(order.currency)
@@ -153,7 +153,7 @@ def _may_come(order: Order, span: Span, days: int) -> bool:
 
 
 def _earlier(sums: Sums, orders: Sequence[Order]) -> set[str] | None:
-    """The largest set of orders whose sum is the unexplained rest, or None.
+    """Return the largest set of orders whose sum is the unexplained rest, or None.
 
     The opening balance can already include an order of the first days, whose line came a day before, or an
     earlier order, which a line names again. An order can also undo an earlier order.

@@ -30,7 +30,7 @@ class Taken(Exception):
 
 
 class Waiting(NamedTuple):
-    """A file to read, as a version of an object: another version may get the same name meanwhile."""
+    """A file to read: one version of an object, because another may get the same name meanwhile."""
 
     key: str
     version: str

@@ -93,7 +93,10 @@ TODO = {
 
 
 class Finding(NamedTuple):
-    """A difference. `order` or `line` is None if missing; `text` has facts that only this kind has."""
+    """A difference of bank and books.
+
+    `order` or `line` is None if missing; `text` has facts that only this kind has.
+    """
 
     kind: Kind
     currency: str

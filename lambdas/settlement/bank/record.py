@@ -65,7 +65,7 @@ def match(one: Match) -> tuple[Write, Write]:
 
 
 def match_line(one: Match, on_failure: OnFailure) -> Write:
-    """Put only the line's row of a match. A payout's own row replaces the order's."""
+    """Put only the line's row of a match. For a payout, the payout's row replaces the order's."""
     return put({**keys.bank_match(one.line), **_content(one)}, on_failure=on_failure)
 
 
@@ -91,7 +91,7 @@ def statement(one: Statement, number: int, file: File) -> Write:
 
 
 def file(one: File, statements: int, lines: int) -> Write:
-    """Put the file's own row, last: the row means that the file is read whole."""
+    """Put the file's own row last, because it means that the file is read whole."""
     told = {"name": one.name, "statements": statements, "lines": lines, "posted_at": one.read_at}
     row = {**keys.bank_file(one.digest), **keys.bank_files_index(one.read_at), **told}
     return put(row, on_failure=AlreadyApplied)

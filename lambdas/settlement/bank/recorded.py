@@ -27,7 +27,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BankRecord:
-    """A stage's record. `unreadable` is called for each unreadable row, and reading continues."""
+    """A stage's record of the bank's files.
+
+    `unreadable` is called for each unreadable row, and reading continues.
+    """
 
     store: Store
     config: StageConfig

@@ -87,7 +87,6 @@ class Recorder:
         return Told(0, self._matched, [], is_whole)
 
     def _beside(self, spool: Spool, first: str, last: str) -> None:
-        """Add these days' recorded lines, and the orders up to DAYS apart."""
         self._record.add_orders(spool, (days_later(first, -DAYS), days_later(last, DAYS)))
         self._record.add_lines(spool, (first, last))
 

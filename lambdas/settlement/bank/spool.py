@@ -57,7 +57,7 @@ JOIN lines ON lines.rowid = names.line AND lines.currency = orders.currency AND 
 JOIN pairs ON pairs.line = lines.rowid JOIN orders AS givers ON givers.rowid = pairs.entry
 WHERE orders.rowid = ? AND NOT pairs.known ORDER BY lines.valued, lines.identity LIMIT 1000
 """
-"""The lines that fit an order, each with the order that has it now."""
+"""Selects the lines that fit an order, each with the order that is paired with it now."""
 
 _CANCEL = """
 INSERT OR IGNORE INTO cancelled
@@ -103,7 +103,7 @@ INSERT OR IGNORE INTO cancelled SELECT orders.rowid, NULL
 FROM matches JOIN orders ON orders.key = matches.entry
 WHERE matches.line NOT IN (SELECT identity FROM lines)
 """
-"""Pairs on record. If one half is not in the spool, the other needs no partner."""
+"""Adds the pairs on record. If only one half is in the spool, it needs no partner."""
 
 _CANDIDATES_MAX = 20
 _NUMBERS_MAX = 200
@@ -189,7 +189,6 @@ class Spool:
         return cursor.lastrowid or 0
 
     def _touch(self, rowid: int, line: Line) -> None:
-        """Note a line of the next statement, and connect it with orders."""
         self._database.execute("INSERT OR IGNORE INTO touched VALUES (?)", (rowid,))
         self._name(rowid, (*line.references, line.bank_reference))
 
@@ -215,7 +214,7 @@ class Spool:
         self._database.execute("DELETE FROM touched")
 
     def settle(self, covered: Iterable[tuple[str, str, str, str]]) -> None:
-        """Keep each line once.
+        """Remove repeated lines.
 
         A batch's parts replace its sum. In periods `covered` by statements with balances (account, currency,
         first and last day), only these statements' lines stay.
@@ -269,9 +268,9 @@ class Spool:
         return int(found)
 
     def exchange(self, key: str, days: int, keeps: Callable[[Order], bool]) -> bool:
-        """Move a fitting line to an order from an order that needs none. Return whether one was found.
+        """Give the order `key` a fitting line of an order that needs none. Return whether one was found.
 
-        `keeps`: whether an order needs a line. If so, it can only swap its line for another, in a chain.
+        `keeps`: whether an order needs a line. Such an order can only swap its line for another, in a chain.
         """
         ((start,),) = self._database.execute("SELECT rowid FROM orders WHERE key = ?", (key,))
         came: dict[int, tuple[int, int]] = {}
@@ -297,7 +296,7 @@ class Spool:
         return bool(self._database.execute("SELECT 1 FROM pairs WHERE line = ?", (line,)).fetchone())
 
     def cancel(self, currency: str, since: str) -> None:
-        """Pair mistaken orders with the orders that undo them: the bank has no line for either."""
+        """Pair mistaken orders with the orders that undo them, as the bank has no line for either."""
         self._database.execute(_CANCEL, (currency, since))
 
     def pairs(self, *, are_new: bool = False) -> Iterator[tuple[BankLine, Order]]:
@@ -321,7 +320,6 @@ class Spool:
             yield matching.of_line(line, list(self._candidates(rowid, line)), days)
 
     def _candidates(self, rowid: int, line: BankLine) -> Iterator[Candidate]:
-        """Yield some orders that a line names, equal amounts first."""
         exact = "AND orders.currency = ?2 AND orders.side = ?3 AND orders.amount = ?4"
         for more in (f"{exact} AND pairs.line IS NULL", exact, ""):
             found = self._database.execute(
@@ -394,7 +392,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether two files have the same line, by amount or else by first reference."""
+    """Whether lines of two files are the same, judged by amount, or else by first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

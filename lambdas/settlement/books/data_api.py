@@ -22,7 +22,7 @@ _REFUSED = (
     *("BadRequestException", "DatabaseErrorException"),
     *("StatementTimeoutException", "UnsupportedResultException"),
 )
-"""Errors about one statement. Source: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
+"""Errors about one SQL statement. Source: https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/."""
 
 _STATE = re.compile(r"; SQLState: ([0-9A-Z]{5})\Z")
 """The SQLSTATE at the end of the database's message. Earlier text may be a line of the journal."""
@@ -57,9 +57,9 @@ class DataApi:
     def transaction(self) -> Iterator[Query]:
         """Commit at the end; roll back after an exception.
 
-        Raises BooksUnavailable. After a commit without an answer, the object is delivered again, and the
-        inbox shows whether the commit succeeded. The Data API rolls an abandoned transaction back after three
-        minutes.
+        Raises BooksUnavailable. If a commit has no answer, the next round takes the object again, and
+        the inbox shows whether the commit succeeded. The Data API rolls an abandoned transaction back after
+        three minutes.
         """
         begun = self._begin()
 

@@ -1,4 +1,4 @@
-"""Projection of sealed objects into the books. Pure: the caller passes the books as a protocol."""
+"""Projects sealed objects into the books. Pure, because the caller passes the books as a protocol."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -148,7 +148,7 @@ def project(books: Books, name: str, content: bytes) -> Projected:
 
 
 def _take(query: Query, kind: _Kind, found: Sequence[object]) -> tuple[int, int, list[Aside]]:
-    """Return the numbers of new and late rows, and the rows put aside."""
+    """Insert new rows of a kind. Return the numbers of new and late rows, and the rows to put aside."""
     in_order = sorted((one for one in found if isinstance(one, kind.of)), key=attrgetter(*kind.known_by))
     new, late, different = 0, 0, list[Aside]()
     for lines in _chunks({"number": number, **asdict(one)} for number, one in enumerate(in_order)):

@@ -1,4 +1,4 @@
-"""Rounds of the projection. A round takes the objects that the books lack. Pure.
+"""Projects, in rounds, the sealed objects that the books lack. Pure.
 
                  the books have all of these      some of these     not there yet
     journal/ ──────────────────────────────┬───────────────────────┬────────────▶ names, by the minute
@@ -6,7 +6,7 @@
 
 A process remembers `whole`, so a round without new objects does not wake a paused database. A new process
 looks back: it starts some days before the books' newest object. It starts earlier if older objects were taken
-lately: a backlog of months passes within hours.
+lately, because a backlog of months passes within hours.
 """
 
 import json
@@ -150,7 +150,7 @@ def _take_all(
 
 
 def _start(books: Books, now: datetime) -> str:
-    """A new process's first position. Names with a future time are ignored."""
+    """Return where a new process begins to read the journal. Names with a future time do not count."""
     with books.transaction() as query:
         ((found,),) = query(_START, before=objects.before(now + STILL_COMING), days=LOOKS_BACK.days)
     put_at = _put_at(found) if found else None

@@ -19,7 +19,7 @@ _AWAY = (
     *("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
     *("KMS.ThrottlingException", "ThrottlingException", "Throttling", "RequestLimitExceeded"),
 )
-"""S3 errors that do not concern one object. S3 calls KMS for each object, and KMS may throttle."""
+"""S3 errors that concern all objects. They include KMS's throttling, as S3 calls KMS for each object."""
 
 
 def books(waits: Callable[[], bool]) -> DataApi:

@@ -1,4 +1,4 @@
-"""A circuit breaker for each check, in each environment of VerifyKyc."""
+"""A circuit breaker for each check, kept by each execution environment of VerifyKyc."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

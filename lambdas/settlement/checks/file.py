@@ -36,7 +36,6 @@ def load(path: Path) -> Check:
 
 
 def _missing(modules: set[str]) -> list[str]:
-    """The packages of `modules` that no function has."""
     packages = {name.partition(".")[0] for name in modules}
     return sorted(packages - sys.stdlib_module_names - _OF_A_FUNCTION)
 

@@ -10,13 +10,16 @@ from importlib import import_module
 from settlement.checks.check import Check, Declared
 
 VARIABLE = "CHECKS"
-"""Variable of VerifyKyc, which has the checks' code: a JSON list of {"module", "secrets"}."""
+"""Environment variable of VerifyKyc, with the checks' modules: a JSON list of {"module", "secrets"}."""
 
 DECLARED = "CHECKS_DECLARED"
-"""Variable of CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
+"""Environment variable of CheckDecided, with the checks' declarations.
+
+It is a JSON list of {"name", "refusals", "wait_seconds"}.
+"""
 
 SIGNING = "CHECK_SIGNING_SECRETS"
-"""Variable of CheckDecided: a JSON object with the ARN of each waiting check's signing secret."""
+"""Environment variable of CheckDecided: a JSON object with the ARN of each waiting check's secret."""
 
 
 @dataclass(frozen=True)

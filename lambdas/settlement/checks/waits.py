@@ -70,7 +70,7 @@ def begin(
 
 
 def keep(settlement: Settlement, check: Declared, awaited: str | None) -> Write:
-    """Note that a check has answered. Afterwards no wait for it begins.
+    """Note that a check has answered, so no wait for it begins.
 
     The row must be waiting for the other check `awaited`, or for none if `awaited` is None.
     """
@@ -96,8 +96,8 @@ def end(
 ) -> Write:
     """End the wait for the check `awaited`, because it answered or another check refused.
 
-    Recovery finds the settlement due at once. No step commits: recovery asks the other checks and the KYC
-    provider next. The settlement gets a full time to settle; a deadline of the request stays.
+    No step commits. Recovery finds the settlement due at once, and asks the other checks and the KYC
+    provider. The settlement gets a full time to settle, unless the request has a deadline.
 
     `since` is the time of the evidence. On the row, `waits` counts the ended waits, for the proof. No wait
     begins for a check in `answered`.

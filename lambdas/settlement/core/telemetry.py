@@ -32,7 +32,7 @@ _detail: dict[str, Any] = json.loads(os.environ.get("LOG_DETAIL", "{}"))
 """The settlements whose DynamoDB calls are logged: all (`full`), or the `keys`."""
 
 _used: dict[str, dict[str, float]] = {}
-"""The invocation's calls and units, by operation."""
+"""The invocation's DynamoDB calls and capacity units, by operation."""
 
 
 def count(metric: str) -> None:
@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Count a call and its capacity units. A refused call reports none."""
+    """Count a DynamoDB call and its capacity units. A refused call reports no units."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:
@@ -70,7 +70,7 @@ def called(operation: str, consumed: Any) -> None:
 
 
 def observed(step: str) -> Callable[[Handler], Handler]:
-    """Write one line per call, with context, metrics and the error's name.
+    """Make a handler write one line per call, with context, metrics and the error's name.
 
     A refusal counts under its name. Any other exception counts as FunctionFailed.
     """

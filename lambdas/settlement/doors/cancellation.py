@@ -1,4 +1,4 @@
-"""Cancels a settlement before its hold or in review. The status is the lock.
+"""Cancels a settlement before its hold or in review. A condition on the status excludes late steps.
 
 See docs/decisions/2026-11-23-cancel.md.
 """

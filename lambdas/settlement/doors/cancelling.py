@@ -18,7 +18,7 @@ class Cancel(NamedTuple):
 def parse_cancel(
     key: object, headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig
 ) -> Cancel:
-    """Parse a call. Header names are in lower case. Raises InvalidRequest.
+    """Parse a call to cancel a settlement. Header names are in lower case. Raises InvalidRequest.
 
     The body repeats the whole request: only its owner knows it and may cancel.
     """

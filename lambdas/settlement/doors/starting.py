@@ -15,7 +15,7 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """A request to start. `wait` is in seconds; 0: do not wait."""
+    """A request to start. `wait` is the wait for the outcome in seconds, or 0."""
 
     request: Request
     wait: int
@@ -28,7 +28,7 @@ class Start(NamedTuple):
 
 
 def parse_start(headers: Mapping[str, str], body: Mapping[str, Any], config: StageConfig) -> Start:
-    """Check a call. Header names are in lower case. Raises InvalidRequest."""
+    """Parse a call to start a settlement. Header names are in lower case. Raises InvalidRequest."""
     key = headers.get(KEY_HEADER.lower())
     if key is None:
         raise InvalidRequest(f"{KEY_HEADER}: missing")

@@ -21,7 +21,7 @@ from settlement.core.policy import outcome
 
 class EventType(StrEnum):
     CLAIMED = "claimed"
-    """Claimed without a hold. A claim with a hold is `held`."""
+    """Type of a claim without a hold. A claim with a hold is `held`."""
 
     HELD = "held"
     IN_REVIEW = "in_review"

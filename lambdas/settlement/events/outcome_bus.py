@@ -11,10 +11,10 @@ from settlement.core.model.errors import EventsUnavailable
 
 SOURCE = os.environ["POWERTOOLS_SERVICE_NAME"]
 BATCH_MAX = 10
-"""EventBridge's limit per call."""
+"""Maximum events per call, EventBridge's limit."""
 
 EVENT_BYTES_MAX = 24_000
-"""Ten such events stay below 256 kB. An outcome has about 500 bytes."""
+"""Maximum size of an event. Ten stay below 256 kB. An outcome has about 500 bytes."""
 
 _NEVER_TAKEN = ("InvalidArgument", "MalformedDetail")
 """EventBridge's errors that the event itself causes. Any other error is temporary."""

@@ -35,11 +35,11 @@ CLOCK_SECONDS_MAX = 2
 """Clock skew above which a time counts as wrong."""
 
 HEALTH = ""
-"""Candidate name of a health check, never among the failed payments."""
+"""Name of a health check as a probe's candidate, never among the failed payments."""
 
 
 class State(StrEnum):
-    """In HALF_OPEN, one probe is under way."""
+    """State of a circuit. In HALF_OPEN, one probe is under way."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -48,7 +48,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Failures are forgotten `within_seconds` after the latest failure.
+    """Limits of a circuit. Failures are forgotten `within_seconds` after the latest failure.
 
     A probe may begin `recovery_seconds` after the circuit opened or the previous probe began.
     """
@@ -60,7 +60,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Circuit:
-    """The circuit's row. Times are in seconds, by the writer's clock."""
+    """A circuit's row. Times are in seconds, by the writer's clock."""
 
     version: int = 0
     state: State = State.CLOSED
@@ -127,7 +127,7 @@ def after_probe(
 ) -> Circuit:
     """End a probe, unless another probe has replaced it.
 
-    After a health check, one failing payment reopens the circuit: no payment was answered yet.
+    After a health check, one failing payment reopens the circuit, because no payment was answered yet.
     """
     if circuit.probe != probe:
         return circuit

@@ -27,7 +27,7 @@ With the minimum, fifty addresses are tried in half a second.
 """
 
 LOOKUP_SECONDS_MAX = 30
-"""Greatest age of a usable lookup. A late result still serves later connections."""
+"""Greatest age of a usable DNS lookup. A late result still serves later connections."""
 
 LOOKUPS_MAX = 4
 """Lookups that may hang at once. Each holds a thread."""

@@ -21,15 +21,15 @@ ANSWER_BYTES_MAX = 65_536
 IDLE_SECONDS_MAX = 30
 """Longest idle time of a connection. Gateways silently drop idle ones after minutes.
 
-On a dropped connection, the next question would count as the provider's failure.
+On a dropped connection, the next exchange would count as the provider's failure.
 """
 
 
 class Exchanger:
-    """Exchanges of one thread, over a kept connection.
+    """Makes one thread's HTTP exchanges, over a connection that stays open.
 
-    An exchange lasts at most `connect_seconds` + `read_seconds`. All addresses share `connect_seconds`. Each
-    silence also lasts at most `read_seconds`.
+    An exchange lasts at most `connect_seconds` + `read_seconds`. All addresses share `connect_seconds`.
+    `read_seconds` also limits each silence of the provider.
     """
 
     def __init__(self, url: str, connect_seconds: int, read_seconds: int) -> None:

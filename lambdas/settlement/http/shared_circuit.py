@@ -49,7 +49,7 @@ class NotAdmitted(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A circuit's name. `metric` counts fast clocks."""
+    """A circuit's name, and the `metric` that counts writers with a fast clock."""
 
     name: str
     metric: str
@@ -190,7 +190,6 @@ class SharedCircuit:
         return circuit
 
     def _put(self, circuit: Circuit, version: int) -> Circuit:
-        """Replace the row if its version is `version`; return the stored circuit."""
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
         if version:
             condition = {
@@ -218,7 +217,7 @@ class SharedCircuit:
 
 
 def from_row(row: Mapping[str, Any]) -> Circuit:
-    """Without a row the circuit is closed. Rows of earlier releases have no version."""
+    """Parse a circuit's row. An empty row means CLOSED. Rows of earlier releases have no version."""
     return Circuit(
         version=row.get("version", 0),
         state=State(row["state"]) if row.get("state") in list(State) else State.CLOSED,
@@ -232,7 +231,7 @@ def from_row(row: Mapping[str, Any]) -> Circuit:
 
 
 def to_row(name: str, circuit: Circuit) -> keys.Row:
-    """The row has no expiry: an open circuit must not vanish."""
+    """Build a circuit's row, without an expiry, because an open circuit must not vanish."""
     optional = {
         "failed": " ".join(circuit.failed) or None,
         "failed_at": circuit.failed_at,

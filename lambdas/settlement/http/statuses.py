@@ -29,5 +29,5 @@ _UNAVAILABLE = (
 
 
 def status_of(refusal: SettlementError) -> int:
-    """The HTTP status. 503: the order may safely be repeated. 422: an account's state or balance."""
+    """Return a refusal's HTTP status. 422: an account's state or balance. 503: safe to repeat."""
     return 503 if isinstance(refusal, _UNAVAILABLE) else _STATUSES.get(type(refusal), 422)

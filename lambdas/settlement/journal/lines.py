@@ -22,19 +22,19 @@ CREATED: Mapping[str, tuple[str, ...]] = {
 }
 """The immutable attributes of rows that change, by key prefix.
 
-The request's hash covers the parties' names until they are erased. `worded` also covers the caller's words.
+The request's hash covers the parties' names, which may be erased. `worded` adds the caller's words.
 """
 
 KINDS = (*IMMUTABLE, *CREATED)
 
 PUTS = ("INSERT", "FILL")
-"""Events of a put row: a function put it, or a person copied it from the table."""
+"""Events of lines about put rows: put by a function (INSERT), or copied by a person (FILL)."""
 
 WORDED = "worded_sha256"
 """Name of the digest that covers the caller's words. Lines of earlier releases lack it."""
 
 TIMES = ("posted_at", "claimed_at", "opened_at")
-"""Names of a row's time. Each kind of row has one of them."""
+"""Attributes with the time of a row's put. Each kind of row has one of them."""
 
 _OPEN = frozenset(
     (
@@ -47,7 +47,7 @@ _OPEN = frozenset(
 )
 """Attributes that a line copies. The digest covers the others.
 
-Others may be personal (reasons, causes, references, `by`), and a locked object cannot be erased.
+The others may be personal (reasons, causes, references, `by`), and a locked object cannot be erased.
 """
 
 
@@ -76,9 +76,9 @@ def canonical(row: Row, but: str = "") -> bytes:
 
 
 def worded(row: Row) -> bytes | None:
-    """A settlement's `canonical` form with the caller's words. None for other rows.
+    """Return a settlement's canonical form with the caller's words; None for other rows.
 
-    An absent word is null, so this form never equals `canonical`.
+    Absent words are null, so this form always differs from `canonical`.
     """
     if not row["pk"].startswith("SETTLEMENT#"):
         return None
@@ -114,7 +114,7 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(row: Row, at: int) -> dict[str, Any]:
-    """The line of a row whose stream record was lost. A person copied the row."""
+    """Build the line of a row that a person copied, because its stream record was lost."""
     return {"event": "FILL", "at": at, "new": image(row)}
 
 
@@ -136,7 +136,7 @@ def has_expired(record: Mapping[str, Any], least_days: int | None) -> bool:
 
 
 def is_tampering(told: Mapping[str, Any]) -> bool:
-    """Whether a line records tampering. The stream's filter has dropped lawful changes."""
+    """Whether a line records tampering. The stream's filter drops lawful changes."""
     return told["event"] in ("MODIFY", "REMOVE")
 
 

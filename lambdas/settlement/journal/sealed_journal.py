@@ -43,7 +43,7 @@ class SealedJournal:
         return newest
 
     def _newest_seal(self, now: datetime) -> Seal | None:
-        """The newest seal. The search begins with the last month: its list is short."""
+        """Search for the newest seal. The last month comes first, because its list is short."""
         month_ago = f"{seals.SEALS}{seals.minute(now - timedelta(days=30))}"
         for after in (month_ago, ""):
             *_, newest = (None, *self._names(seals.SEALS, after))

@@ -72,7 +72,7 @@ def minute_of(name: str) -> str:
 
 
 def parse(content: bytes) -> Seal:
-    """Raises ValueError."""
+    """Parse a seal. Raises ValueError."""
     found = json.loads(content)
     if not isinstance(found, dict):
         raise ValueError("is no seal")

@@ -13,11 +13,11 @@ from settlement.kyc.client import Refused
 CIRCUIT = Named(name=KYC, metric="KycCircuitClockAhead")
 
 Ask = Callable[..., Verdict | Refused]
-"""Asks the provider. First argument: the settlement."""
+"""Asks the provider about a settlement, the first argument."""
 
 
 def guarded(ask: Ask, circuit: SharedCircuit, measure: Announce) -> Ask:
-    """An `ask` behind the circuit, which may raise KycCircuitOpen.
+    """Guard `ask` with the circuit. The returned function may raise KycCircuitOpen.
 
     `measure` is called with the state at each refused and each answered call.
     """
@@ -57,7 +57,7 @@ def check_health(circuit: SharedCircuit, is_healthy: Callable[[], bool]) -> None
 
 
 def probe_now(circuit: SharedCircuit, is_healthy: Callable[[], bool] | None) -> State:
-    """Probe now, and return the new state. Raises ClientError, BotoCoreError.
+    """Probe the provider now, and return the circuit's new state. Raises ClientError, BotoCoreError.
 
     Without a health check, the next payment is the probe.
     """

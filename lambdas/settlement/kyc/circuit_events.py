@@ -1,4 +1,4 @@
-"""Events of the circuit's changes.
+"""Puts events about the circuit's changes on the stage's bus.
 
 A lost event is only logged. An opened circuit also raises an alarm, by its metric.
 """

@@ -20,14 +20,14 @@ def path(dataset: str) -> str:
 
 
 def authorization(api_key: str) -> str:
-    """The header's value. A self-hosted yente server ignores it."""
+    """Return the Authorization header's value. A self-hosted yente server ignores it."""
     return f"ApiKey {api_key}"
 
 
 def body(settlement: Settlement, config: StageConfig) -> dict[str, Any]:
-    """Build the query. The schema `LegalEntity` covers persons and companies.
+    """Build a query for both parties. The schema `LegalEntity` covers persons and companies.
 
-    Raises KycRequestRefused if a name is missing: the claim may be older than the stage's rule.
+    Raises KycRequestRefused if a name is missing, as the claim may be older than the stage's rule.
     """
     if missing := [name for name in NAMES if getattr(settlement, name) is None]:
         raise KycRequestRefused(f"kyc: the provider screens by name; the request has no {', '.join(missing)}")

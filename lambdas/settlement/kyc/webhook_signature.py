@@ -15,14 +15,14 @@ The specification's own libraries use the same value.
 """
 
 SIGNATURES_MAX = 10
-"""Maximum signatures of a call. A sender signs once with each of its secrets."""
+"""Maximum signatures of a call. A sender signs once with each secret."""
 
 _KEY_BYTES_MIN = 24
 _PREFIX = "whsec_"
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str, str]:
-    """Return id, time and signatures. Raises SignatureRefused.
+    """Return the call's id, time and signatures. Raises SignatureRefused.
 
     This part of `verify` needs no secret.
     """

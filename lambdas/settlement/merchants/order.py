@@ -6,7 +6,7 @@ from settlement.core.model.orders import fields_of
 from settlement.core.model.request import ACCOUNT
 
 SWEEP = "sweep"
-"""An order that moves no money between accounts."""
+"""Order to sweep a merchant. It moves no money between accounts."""
 
 _SINCE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", re.ASCII)
 

@@ -27,7 +27,7 @@ Unreadable = Callable[[Row, str], None]
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Seconds of a minute in a partition of a merchant's entries."""
+    """A minute, or seconds of it, in a partition of a merchant's entries."""
 
     partition: str
     minute: str
@@ -85,7 +85,7 @@ def _fault(entry: Row, currency: str) -> str | None:
 
 
 def ensure_readable(found: Row | None) -> None:
-    """Raises MalformedRow."""
+    """Raise MalformedRow if the row of a minute is unreadable."""
     if found and (type(found.get("version")) is not int or not _is_folded(found.get("folded"))):
         raise MalformedRow(
             f"sweep: the row of the minute {found['sk']} must have a version and the sums of its seconds"
@@ -112,9 +112,9 @@ def unswept(found: Row | None, entries: Iterable[Row]) -> dict[str, int]:
 
 
 def doubtful(found: Row | None, releases: Sequence[Row], seconds: Collection[str]) -> Iterator[Row]:
-    """Yield the readable releases in those of `seconds` that have a folded sum.
+    """Yield readable releases that a folded sum may have or lack.
 
-    Each of `seconds` has an unreadable entry, perhaps in the sum.
+    Each of `seconds` has an unreadable entry, so it is unknown which entries its sum has.
     """
     folded = found["folded"] if found else {}
     for entry in releases:

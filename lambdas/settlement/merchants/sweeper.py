@@ -96,8 +96,8 @@ def _spans(
 ) -> Iterator[tuple[Span, bool]]:
     """Yield each minute with entries, by partition, and whether a release is unswept.
 
-    Rows are read page by page: a history may span years. The order of reading a minute's row and entries does
-    not matter: only a release folded meanwhile can be missed.
+    Rows are read page by page, because a history may span years. A minute's row and entries may be read in
+    any order, because only a release folded meanwhile can be missed.
     """
     partitions = keys.entry_partitions(merchant.account)
     for partition in partitions[partitions.index(begin.partition) if begin else 0 :]:

@@ -24,14 +24,14 @@ AnyOrder = Resolution | Reversal | PartialReversal
 VALID_FOR = timedelta(hours=24)
 
 PERSONS_LEAST = 2
-"""Minimum persons of a proposal. It always asks for a second person."""
+"""Minimum persons of a proposal, which always asks for a second person."""
 
 
 def digest_of(state: SettlementState, proposal: Proposal) -> str:
     """The digest of a decision, its proposer and the settlement's state.
 
-    The decision's write requires that state. `released` is needed: the escrow is empty both before the hold
-    and after the release. Checks are left out: a check may be recorded later.
+    The decision's write requires that state. The digest covers `released`, because the escrow is empty before
+    the hold and after the release. It leaves out checks, because a check may be recorded later.
     """
     settlement = state.settlement
     in_limbo = state.status is Status.LIMBO
@@ -55,7 +55,7 @@ def digest_of(state: SettlementState, proposal: Proposal) -> str:
 
 
 def needed(state: SettlementState, decision: str, config: StageConfig) -> int:
-    """Number of persons that a decision needs. A part counts as a full reversal: parts add up."""
+    """Number of persons that a decision needs. A part counts as a full reversal, because parts add up."""
     decision = REVERSE if decision == REVERSE_PART else decision
     return config.persons_for(decision, state.settlement.amount, state.settlement.currency)
 
@@ -95,7 +95,7 @@ def proposed(
 
 
 def is_of(state: SettlementState, proposal: Proposal, config: StageConfig) -> bool:
-    """Whether the proposal still fits the settlement and the number of persons."""
+    """Whether the proposal still fits the settlement and the number of persons needed."""
     now_needed = max(PERSONS_LEAST, needed(state, proposal.decision, config))
     return digest_of(state, replace(proposal, needed=now_needed)) == proposal.seen
 

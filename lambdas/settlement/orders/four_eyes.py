@@ -1,6 +1,6 @@
 """Orders of several persons.
 
-The last approval carries the decision out. One transaction writes both and the proposal's row.
+The last approval carries the decision out, in one transaction with the proposal's row.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class FourEyes:
     def approve(self, decision: str, body: object, caller: Caller) -> dict[str, Any]:
         """Approve a proposal. The last approval carries the decision out.
 
-        A repeat gets the recorded answer. It also wakes the execution if an earlier call failed to.
+        A repeated call gets the recorded answer, and wakes the execution if an earlier call failed to.
         """
         key, named = parse_shown(body, decision)
         # Read before the settlement: a proposal that does not fit it then never will.

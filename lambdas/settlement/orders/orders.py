@@ -55,7 +55,7 @@ class Orders:
     before_refund: Callable[[Store, SettlementState], None]
 
     def resolve(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Resolve a case. Return the recorded decision.
+        """Decide a LIMBO case. Return the recorded decision.
 
         Raises InvalidRequest, SettlementNotFound, ResolutionRefused and ApprovalNeeded. Raises StepFenced if
         the case has another decision or is not open.
@@ -68,7 +68,7 @@ class Orders:
     def carry_out_resolution(
         self, state: SettlementState, order: Resolution, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Resolve a case. `completing` is the last approval's write."""
+        """Carry out a case's decision. `completing` is the last approval's write."""
         key = state.key
         owner = executions.ordered(key, "resolve", self.nonce())
         if state.resolutions >= order.case:
@@ -117,7 +117,7 @@ class Orders:
         return {"key": key, "order": _on_record(found or transaction.gate.parameters["Item"])}
 
     def reverse_part(self, body: object, caller: Caller) -> dict[str, Any]:
-        """Reverse a part. Return the recorded part.
+        """Reverse a part of a settlement. Return the recorded part.
 
         Raises InvalidRequest, SettlementNotFound, NotReversible, PartRefused, ApprovalNeeded and the payee's
         refusals.
@@ -134,7 +134,7 @@ class Orders:
     def carry_out_part(
         self, state: SettlementState, order: PartialReversal, now: datetime, completing: Write | None = None
     ) -> dict[str, Any]:
-        """Reverse a part in one transaction. No execution has to resume it. A merchant is swept first."""
+        """Reverse a part in one transaction, without an execution. A merchant is swept first."""
         store, settlement = self.store, state.settlement
         if refusal := parts.refusal_of(state):  # a release after this read is not swept
             raise refusal
@@ -217,5 +217,4 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
-    """Describe a decision without the person's reason. `settle status` shows the reason."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

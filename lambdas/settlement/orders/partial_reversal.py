@@ -12,10 +12,9 @@ from settlement.orders.requests import PartialReversal, part_name, refund_name
 def reverse_part(
     settlement: Settlement, order: PartialReversal, now: datetime, layout: int
 ) -> tuple[Write, ...]:
-    """Reverse a part. The money passes through the escrow. The stage keeps the fee.
+    """Build a reversal in part. The money passes through the escrow. The stage keeps the fee.
 
-    `layout` is the row's layout afterwards. Raises PartRefused for more than the release, regardless of
-    the row.
+    `layout` is the row's layout afterwards. Raises PartRefused for an amount above the release.
     """
     if order.amount > settlement.net:
         raise PartRefused(parts.ABOVE_REST)

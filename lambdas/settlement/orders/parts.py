@@ -82,7 +82,7 @@ def record(settlement: Settlement, order: PartialReversal, now: datetime) -> Wri
 
 
 def count(settlement: Settlement, order: PartialReversal, layout: int) -> Write:
-    """Count a part. The row stays SETTLED, and gets the `layout`."""
+    """Count a reversed part on the settlement's row, which stays SETTLED and gets the `layout`."""
 
     def explain(name: str, state: SettlementState) -> SettlementError:
         if refusal := refusal_of(state):

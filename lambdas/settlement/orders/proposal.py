@@ -31,7 +31,7 @@ class Proposal:
     - `proposal_number`: counts all proposals of the settlement.
     - `case`: the LIMBO case. 0: a reversal.
     - `seen`: the digest of proposal and settlement.
-    - `proposer`: a person. `proposed_by`: the person's ARN. The next three fields are the proof.
+    - `proposer`: a person. `proposed_by`: the person's ARN. The next three fields prove it.
     - `needed` and `persons` include the proposer. `approvals` does not.
     - `approved_by` and `approved_in`: ARNs and requests, separated by blanks.
     - `part` and `amount`: number and minor units of a reversal in part. Otherwise they are 0 and not in the
@@ -62,7 +62,7 @@ class Proposal:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Proposal":
-        """Raises MalformedRow."""
+        """Parse a proposal's row. Raises MalformedRow."""
         row = sound(row)
         known = {one.name: row[one.name] for one in fields(cls) if one.name in row or one.default is MISSING}
         if row["status"] not in list(ProposalStatus):
@@ -94,6 +94,6 @@ class Proposal:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """The approvers' ARNs and requests. This caller comes last."""
+        """Return the approvers' ARNs and request ids, with this caller as the last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

@@ -58,8 +58,8 @@ def withdraw(proposal: Proposal, caller: Caller, now: datetime) -> Write:
 def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Caller, now: datetime) -> Write:
     """Build a move's evidence.
 
-    The proposal's row detects a replay first. If the evidence exists but the row lacks the move, the row is
-    lost or outdated: the move is refused.
+    The proposal's row detects a replay first. If the evidence exists but the row lacks the move, the row was
+    lost or is outdated, so the move is refused.
     """
     count = f":{proposal.approvals + 1}" if move is Move.APPROVE else ""
     content = {
@@ -76,7 +76,7 @@ def record(settlement: Settlement, proposal: Proposal, move: Move, caller: Calle
 
 def _approve(proposal: Proposal, caller: Caller, now: datetime, *, is_last: bool) -> Write:
     def replay_if(row: Row) -> bool:
-        """Whether an approval is a replay. A replay of the last approval shows in the decision's evidence."""
+        """Whether an approval is a replay. The decision's evidence shows a replay of the last approval."""
         return not is_last and caller.person in row["persons"] - {row["proposer"]}
 
     more, values = (", #status = :done", {":done": ProposalStatus.DONE}) if is_last else ("", {})

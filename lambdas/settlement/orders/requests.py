@@ -1,4 +1,4 @@
-"""Parses all of a person's JSON into the domain."""
+"""Parses the JSON of persons' orders into domain types."""
 
 import re
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def refund_name(part: int | str) -> str:
 
 
 def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Reversal]:
-    """Raises InvalidRequest."""
+    """Parse an order to reverse. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "expected_status", "reason"), optional=("expected_status",))
     expected = content.get("expected_status", Status.SETTLED)
     status = Status(expected) if expected in list(Status) else expected
@@ -79,7 +79,7 @@ def parse_reversal(raw: object, caller: Caller, **more: str) -> tuple[str, Rever
 
 
 def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Resolution]:
-    """Raises InvalidRequest."""
+    """Parse a decision on a case. Raises InvalidRequest."""
     content = fields_of(raw, ("key", "case", "decision", "reason"))
     decision, case = content["decision"], content["case"]
     if decision not in list(Decision):
@@ -94,7 +94,7 @@ def parse_resolution(raw: object, caller: Caller, **more: str) -> tuple[str, Res
 
 
 def parse_part(raw: object, caller: Caller, exponent: int, **more: str) -> tuple[str, PartialReversal]:
-    """Raises InvalidRequest.
+    """Parse an order to reverse a part. Raises InvalidRequest.
 
     `exponent` is the settlement currency's.
     """
@@ -121,7 +121,7 @@ def key_of_part(raw: object) -> str:
 
 
 def parse_recovery(raw: object) -> str:
-    """Raises InvalidRequest."""
+    """Return the key to recover. Raises InvalidRequest."""
     key: str = fields_of(raw, ("key",))["key"]
     return key
 

@@ -23,7 +23,7 @@ _LINES = {
     "next_command": "Run: {}",
     "runbook": "Read: {}",
 }
-"""Fields to show, in this order."""
+"""Fields of an event that a page shows, in this order."""
 
 _FOR_INFORMATION = ("LimboResolved",)
 

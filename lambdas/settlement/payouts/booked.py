@@ -1,4 +1,4 @@
-"""Payouts' movements at the bank: each debit and return, as an order to compare with lines."""
+"""Lists the payouts' debits and returns, as orders to compare with the bank's lines."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice

@@ -11,9 +11,9 @@ ABOUT = "payout"
 
 
 def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None:
-    """Return the event of one write, or None for a note.
+    """Return the event of one write, or None for a note, which leaves `sequence` as it is.
 
-    A move, a line or a case has an event. A note leaves `sequence` as it is.
+    A move, a line or a case has an event.
 
     `old` is None for a new row. Raises MalformedRow for an unreadable row, a deletion, or a change that no
     function makes.
@@ -35,7 +35,7 @@ def event(old: Row | None, new: Row | None, config: StageConfig) -> Event | None
 
 
 def _counts(before: State | None, after: State) -> tuple[int, ...]:
-    """By how much this write may raise `sequence`; empty for an illegal write."""
+    """Return the allowed increases of `sequence` by this write; none for an illegal write."""
     if before is None:
         return (1,) if after.status is Status.RESERVED else ()
     if after.payout != before.payout:

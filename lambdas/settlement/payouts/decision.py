@@ -105,7 +105,7 @@ def parse_decision(raw: object) -> Decision:
 
 
 CONTRADICTS = "yes"
-"""Marks a decision on record whose persons knowingly contradict the bank, or its silence."""
+"""Value of `contradicts` in a row: the persons knowingly contradict the bank, or its silence."""
 
 _KEPT = ("verdict", "digest", "reason", "by", "account", "contradicts")
 
@@ -126,12 +126,12 @@ def verdicts(state: State) -> tuple[Verdict, ...]:
 
 
 def must_wait(verdict: Verdict, decided: Mapping[str, str], answer: Found | NeverSeen | Unknown) -> bool:
-    """Whether the verdict NOT_PAID must wait: the bank is silent, and the decision does not contradict it."""
+    """Whether NOT_PAID must wait, because the bank is silent and the decision does not contradict it."""
     return verdict is Verdict.NOT_PAID and isinstance(answer, Unknown) and "contradicts" not in decided
 
 
 def is_changed(verdict: Verdict, shown: Word | None, word: Word | None) -> bool:
-    """Whether the bank's word differs from the word `shown`, and does not confirm the verdict."""
+    """Whether the bank's word differs from the word `shown` to persons, and does not confirm the verdict."""
     return word is not shown and (verdict, word) != (Verdict.NOT_PAID, Word.NEVER_SEEN)
 
 

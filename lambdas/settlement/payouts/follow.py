@@ -179,7 +179,6 @@ class Follower:
         return self._note(state, moves.counted(state, self.now(), decided=decided, **asked), "case")
 
     def _await_bank(self, state: State, decided: Mapping[str, str]) -> State:
-        """Wait for the bank's word. Open a new case if the bank stays silent."""
         if not policy.is_silent(decided["approved_at"], self.now()):
             return state
         return self._note(state, moves.counted(state, self.now(), trouble=SILENT), "case")

@@ -12,8 +12,9 @@ NOT_ADMITTED = "the circuit around the bank has not admitted this send"
 
 
 class Guarded:
-    """A bank behind its circuit, for one thread. `request` takes the lease of the payout's next `submit`.
+    """A bank behind its circuit, for one thread.
 
+    `request` gets the circuit's lease for the next `submit` of the same payout.
     A probe that is not sent is replaced after the circuit's `recovery_seconds`.
     """
 
@@ -49,9 +50,10 @@ class Guarded:
         return answer
 
     def _admit(self, state: State) -> Lease:
-        """Admit a payout. After a send, admit it like a health check.
+        """Admit a call about a payout. Raises NotAdmitted.
 
-        The send may have failed, and this may be the only payout left to probe with. Raises NotAdmitted.
+        A sent payout is admitted like a health check: the send may have failed, and this may be the only
+        payout left to probe with.
         """
         name = payment(state.key)
         lease = self._circuit.admit(HEALTH if state.is_sent else name)

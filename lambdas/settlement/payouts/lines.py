@@ -43,7 +43,7 @@ def refused(identity: str, booked_on: str, why: str) -> Write:
 
 
 def is_refused(row: Row, booked_on: str, why: str) -> bool:
-    """Whether a list's row already has this refusal and day."""
+    """Whether a row of the list already has this refusal and day."""
     return _refusal(booked_on, why).items() <= row.items()
 
 

@@ -129,13 +129,16 @@ def after(state: State, move: Move, now: datetime, *, trouble: str | None = None
 
 
 def noted(state: State, now: datetime, **changed: Any) -> State:
-    """Return the state with changed notes. Callers may overwrite each other's notes."""
+    """Return the state with changed notes. `sequence` stays, so callers may overwrite each other's notes."""
     changed_state = replace(state, **changed)
     return changed_state if state.trouble is not None else _listed(changed_state, now, None)
 
 
 def counted(state: State, now: datetime, *, trouble: str | None = None, **changed: Any) -> State:
-    """Return the state after a line, or after a case opens or ends. Like a move, it fences other callers."""
+    """Return the state after a line, or after a case opens or ends.
+
+    It raises `sequence`, so like a move it fences other callers.
+    """
     return _listed(replace(state, sequence=state.sequence + 1, **changed), now, trouble)
 
 

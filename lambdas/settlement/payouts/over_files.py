@@ -33,7 +33,7 @@ ANSWERS_MAX, ANSWER_BYTES_MAX = 20, 256 * 1024
 """Maximum reports of a payout, and maximum bytes of one. A bank sends some five, of a few KiB."""
 
 CALLED_WITHIN_SECONDS = 2
-"""Time in which all calls of a question must begin. Then the last one ends within EXCHANGE_WITHIN."""
+"""Time in which all calls of a question begin, so that the last one ends within EXCHANGE_WITHIN."""
 
 CURRENCY, _EXPONENT = "EUR", 2
 """SEPA has one currency."""
@@ -69,7 +69,10 @@ class Debtor:
 
 
 class OverFiles:
-    """A bank that takes files, through the S3 `client`. It declares no window: each payout gets one file."""
+    """A bank that takes files, through the S3 `client`.
+
+    It declares no window, because each payout gets one file.
+    """
 
     def __init__(self, client: Any, bucket: str, name: str, debtor: Debtor) -> None:
         self.declared = Declared(name=name, window_seconds=0, refusals=pain_002.REFUSALS)
@@ -121,7 +124,6 @@ class OverFiles:
         return True
 
     def _reports(self, reference: str, cutoff: Cutoff) -> Iterator[Report]:
-        """Read the reports on a payout, in the order of their names. Raises UnreadableReport."""
         prefix = f"{ANSWERS}{reference}/"
         _ensure_in_time(cutoff)
         listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=ANSWERS_MAX + 1)

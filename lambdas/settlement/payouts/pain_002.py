@@ -108,7 +108,7 @@ def heard(reports: Collection[Report]) -> Found | Unknown:
 
 
 def _rejected(reports: Collection[Report], rejections: list[Report]) -> Found | Unknown:
-    """Return the refusal, with an undeclared reason if any: then no money moves."""
+    """Return the refusal. If it has an undeclared reason, return this one, so that no money moves."""
     last = max(report.created for report in rejections)
     if any(report.created > last for report in reports):
         return Unknown("the bank's reports contradict each other: rejected, and later accepted")

@@ -32,7 +32,7 @@ ASKED_FOR = timedelta(days=3)
 """How long to ask the bank: over a weekend."""
 
 FRESH = timedelta(minutes=5)
-"""A payout reserved longer ago may have been sent, if the table was restored from a backup."""
+"""Age after which a reserved payout may have been sent: the table may be restored from a backup."""
 
 SILENT_FOR = timedelta(days=1)
 """Longest wait for the bank's word after an approval. Then persons get a new case."""

@@ -53,7 +53,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Found:
-    """The bank's word, neither NEVER_SEEN nor UNKNOWN."""
+    """The bank's word about a payout that it knows."""
 
     word: Word
     reason: str = ""

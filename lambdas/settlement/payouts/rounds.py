@@ -15,7 +15,7 @@ LISTED_MAX, STUCK_MAX = 2_000, 10_000
 """Maximum rows per run and index partition: more than a run can process, or people can decide."""
 
 TURN = 200
-"""Maximum cases, or refused lines, that a run looks at. They wait for persons, who take much longer."""
+"""Maximum cases, or refused lines, that one run looks at. More can wait, as persons take much longer."""
 
 MINUTE_SECONDS = 60
 

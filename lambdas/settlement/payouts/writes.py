@@ -46,7 +46,7 @@ PARTY = "account"
 RESERVE = "reserve"
 
 NEVER = Condition("attribute_exists(pk) AND attribute_not_exists(pk)")
-"""Refuses an amount over a limit. A replay fails earlier, at the key's condition."""
+"""Always fails, to refuse an amount over a limit. A replay fails earlier, at the key's condition."""
 
 _DAY = len("2026-11-29")
 
@@ -131,7 +131,7 @@ def move(
 
 
 def known(before: State, after: State) -> tuple[Write, ...]:
-    """Record a send of a payout that the bank knows. As nothing is sent, the destination may be frozen."""
+    """Record a payout as sent, because the bank knows it. Its destination may be frozen: nothing is sent."""
     return (_change(before, after, fenced(before, after, Move.SEND), _STALE),)
 
 
@@ -160,7 +160,7 @@ def note(before: State, after: State, what: str) -> tuple[Write, ...]:
 
 
 def fenced(before: State, after: State, step: str) -> OnFailure:
-    """Explain a failed write. A send is never a replay: both callers would send."""
+    """Explain a failed write. A send is never a replay, because then both callers would send."""
 
     def meaning(found: Row | None) -> SettlementError | AlreadyApplied:
         if found is None:

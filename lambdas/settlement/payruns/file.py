@@ -23,7 +23,7 @@ NUMBER_MAX = 999_999
 """Highest line number. Numbers are the spreadsheet's, and lines may be left out."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-"""A run's name, such as `sellers-2026-11`. It is in the file: another name is another run."""
+"""A run's name, such as `sellers-2026-11`. It is in the file, so another name makes another run."""
 
 RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

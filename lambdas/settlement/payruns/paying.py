@@ -1,6 +1,6 @@
-"""Pays a run's lines: begin a part, start its lines, record this, count the lines that ended.
+"""Pays a run's lines. Each call begins a part, starts its lines, records them, and counts the ended lines.
 
-After a call dies, the next one starts its lines again: a key starts once. Concurrent calls only repeat work.
+If a call dies, the next one starts its lines again. A key starts once, so concurrent calls only repeat work.
 """
 
 from collections import Counter
@@ -29,13 +29,13 @@ BATCH = 40
 Start = Callable[[dict[str, Any], Header, Line, str], None]
 """Starts a line's payment. Takes request, header, line and run.
 
-Raises a Refusal, or an error that a retry may not meet.
+Raises a Refusal, or an error after which a retry may succeed.
 """
 
 Each = Callable[[Callable[[Line], Exception | None], Iterable[Line]], list[Exception | None]]
 
 OUTLIVED = timedelta(minutes=5)
-"""Time that no call outlives: five times the longest."""
+"""Time after which no call still runs: five times the longest call."""
 
 
 class NotProven(Exception):
@@ -140,16 +140,16 @@ class Payer:
         return None
 
     def _is_of_settings(self, refusal: Refusal, header: Header, state: Run) -> bool:
-        """Whether changed settings refuse a payment. A slower call with the old settings can still claim it.
+        """Whether a refusal comes from changed settings, and does not count yet.
 
-        So the run waits. The refusal counts only after a cancellation and the time OUTLIVED.
+        A slower call with the old settings can still claim the payment. So the refusal counts only after a
+        cancellation and the time OUTLIVED.
         """
         if header.kind is Kind.PAYOUTS or not isinstance(refusal, InvalidRequest):
             return False
         return state.cut is None or str(state.changed_at) > timestamp(self.now() - OUTLIVED)
 
     def _count(self, state: Run, found: RunFile) -> Run:
-        """Count lines in order, up to the first that has not ended."""
         waiting = found.lines[state.ended : state.started]
         told = outcomes.of_lines(self.store, self.config, state.run, found.header, waiting)
         ended = list(takewhile(lambda one: one.is_final and self.in_time(), told))

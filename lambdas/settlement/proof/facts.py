@@ -1,4 +1,4 @@
-"""The facts of each row that other rows must match, without personal data."""
+"""Defines the facts of rows that the proof compares, without personal data."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class SettlementFacts(NamedTuple):
-    """Facts of a settlement's row. Amounts are in minor units; slots are times.
+    """Facts of a settlement's row. Amounts are in minor units; slots are the steps' times.
 
-    The evidence must have the same digests.
+    Digests must equal those of the evidence.
     """
 
     key: str
@@ -39,7 +39,7 @@ class SettlementFacts(NamedTuple):
     stuck: str | None = None
 
     since: str | None = None
-    """`in_flight_since`, if the evidence must have this time."""
+    """The row's `in_flight_since`, if its evidence must have the same time."""
 
     parts: int = 0
 
@@ -59,9 +59,9 @@ class SettlementFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """An entry of `account`. `key` is the settlement's or the order's.
+    """A journal entry's effect on `account`. `key` is the settlement's or the order's.
 
-    The other side is a settlement's escrow, or the bank in a deposit or withdrawal.
+    The entry's other side is a settlement's escrow, or the bank in a deposit or withdrawal.
     """
 
     key: str
@@ -171,7 +171,7 @@ class CaseFacts(NamedTuple):
 class SweepFacts(NamedTuple):
     """A change of a merchant's unswept amount. Releases add; sweeps subtract.
 
-    `second` names a second and a partition of the merchant's entries.
+    `second` names a partition of the merchant's entries, and a second in it.
     """
 
     account: str
@@ -182,7 +182,7 @@ class SweepFacts(NamedTuple):
 class Waiting(NamedTuple):
     """A merchant's unswept amount.
 
-    - `above`: the first second in which more was folded than received.
+    - `above`: the first second for which sweeps folded more than releases brought.
     - `old` and `old_above`: `unswept` and `above`, only of entries that may have expired.
     """
 
@@ -206,7 +206,7 @@ class BalanceFacts(NamedTuple):
 
 
 class PayoutFacts(NamedTuple):
-    """A payout's row. `paid_to` is a digest of destination and bank account, `decided` of a decision."""
+    """A payout's row. `paid_to` is a digest of destination and bank account; `decided` is a decision's."""
 
     key: str
     status: str
@@ -277,7 +277,7 @@ class PayoutMatchFacts(NamedTuple):
 
 
 class ReservedFacts(NamedTuple):
-    """Money that an account reserved on a day. Reservations' entries add it; the day's row subtracts it."""
+    """Money that an account reserved on a day: positive in entries, negative in the day's row."""
 
     account: str
     day: str
@@ -334,7 +334,7 @@ class BankLineFacts(NamedTuple):
 
 
 class PayoutLineFacts(NamedTuple):
-    """A bank's line on the payouts' list, or taken off it."""
+    """A bank's line on the list for payouts. `is_listed` is 0 after it was taken off."""
 
     line: str
     booked: str

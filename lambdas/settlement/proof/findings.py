@@ -20,9 +20,9 @@ from settlement.proof.retention import KEEPS_ALL, Old, Retention
 from settlement.proof.watch import CutOff
 
 MOVING = "moving"
-"""Money that moved during the scan: scanned entries minus rows at a second look.
+"""Kind of account, in the totals, for money that moved during the scan.
 
-In the totals, it is a kind of account.
+Its amount is the scanned entries minus the rows at a second look.
 """
 
 
@@ -86,7 +86,7 @@ class Findings:
     - `unswept`: amount and currency by merchant.
     - `ahead`: settlements that the index lists too far ahead.
     - `entries`: includes evidence.
-    - `in_flight`: number of rows that agreed at a second look.
+    - `in_flight`: number of differing rows that agreed at a second look.
     - `cut_off`: why the judgement is incomplete, without names or amounts.
     """
 

@@ -17,7 +17,7 @@ from settlement.proof.facts import BalanceFacts, EntryFacts, EvidenceFacts, Sett
 from settlement.proof.retention import Retention
 
 NAMED_MAX = 10
-"""Maximum cases named: an account may have thousands."""
+"""Maximum LIMBO cases that a finding names, because an account may have thousands."""
 
 NO_ROW = "has entries, but no sound row in their currency"
 
@@ -85,7 +85,7 @@ def address(entry: EntryFacts) -> Row:
 
 
 def escrow_by(entries: Iterable[EntryFacts], currency: str) -> int:
-    """The escrow's balance after these entries: it is the other side of each."""
+    """The escrow's balance after these entries, because escrow is the other side of each."""
     return -sum(one.change for one in entries if one.currency == currency)
 
 
@@ -110,7 +110,7 @@ def account_differences(
     waiting: Waiting = _NOTHING,
     cases: Collection[str] = (),
 ) -> list[str]:
-    """Compare an account with its entries. The balance lacks a merchant's unswept amount."""
+    """Compare an account with its entries. A merchant's balance lacks the unswept amount."""
     if row is None:
         return [NO_ROW]
     posted, found = sums.get(row.currency, 0) - waiting.unswept, []

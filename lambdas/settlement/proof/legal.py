@@ -48,7 +48,7 @@ _FORWARD = tuple(step.value for step in Step)
 _REVERSIBLE = tuple(step.value for step in REVERSIBLE)
 _HOLD, _VERIFY, _RELEASE, _FEE = _FORWARD
 _TAKEN = {FIRST: _FORWARD, PARTS_COUNTED_BY_NAME: _FORWARD}
-"""Steps by layout, independent of the writers' table."""
+"""Steps of each layout, independent of the writers' table."""
 
 
 def attribute_faults(row: Row, status: str, is_completed: bool) -> Iterator[str]:

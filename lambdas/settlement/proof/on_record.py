@@ -195,7 +195,7 @@ def _is_agreed(decision: EvidenceFacts, facts: Mapping[str, EvidenceFacts]) -> b
 
 
 def _are_numbered(steps: Collection[str], prefix: str, length: int) -> bool:
-    """Whether the steps are numbered from 1 to `length`. A forged `length` may be huge."""
+    """Whether the steps are numbered from 1 to `length`, which may be forged and huge."""
     return len(steps) == length and {*steps} == {f"{prefix}{number}" for number in range(1, length + 1)}
 
 

@@ -56,7 +56,10 @@ def match_differences(orders: Iterable[OrderFacts], matches: Iterable[MatchFacts
 
 
 def state_differences(row: BalanceFacts, orders: Collection[OrderFacts]) -> Iterator[str]:
-    """Compare an account's state with its orders. Freezes and unfreezes are only counted: clocks differ."""
+    """Compare an account's state with its orders.
+
+    Freezes and unfreezes are only counted, because clocks differ.
+    """
     times: dict[str, list[str]] = {}
     for one in orders:
         times.setdefault(one.kind, []).append(one.posted_at)

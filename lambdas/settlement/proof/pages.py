@@ -88,13 +88,12 @@ def _page(store: Store, operation: str, start: Row | None, parameters: Row) -> P
 
 
 def wait_for_capacity(failed_tries: int) -> None:
-    """Pause a scan for up to five seconds. Payments go first."""
+    """Pause a throttled scan for up to five seconds, so payments go first."""
     time.sleep(SystemRandom().uniform(0, min(0.1 * 2**failed_tries, 5)))
 
 
 @contextmanager
 def _plain_rows(client: Any, operation: str) -> Iterator[None]:
-    """Make a client's operation return plain rows, in any thread."""
     event = f"before-parse.dynamodb.{operation}"
     shared = {"unique_id": f"plain-rows-{operation}", "unique_id_uses_count": True}
     client.meta.events.register(event, _read, **shared)
@@ -105,7 +104,7 @@ def _plain_rows(client: Any, operation: str) -> Iterator[None]:
 
 
 def _read(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
-    """Parse the body, and give botocore's parser an empty one."""
+    """Parse the body here, and leave an empty object to botocore's slow parser."""
     if response_dict["status_code"] == 200:
         body = response_dict["body"].decode()
         decode = _exactly if _AMBIGUOUS.search(body) else _DECODER.decode
@@ -136,7 +135,6 @@ def _plain(members: list[tuple[str, Any]]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """Parse an int, or a Decimal for a fraction, which the proof reports."""
     try:
         return int(text)
     except ValueError:

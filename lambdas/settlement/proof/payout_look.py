@@ -30,7 +30,7 @@ _Facts = TypeVar("_Facts")
 
 
 def look(store: WatchedStore, difference: Difference) -> Look:
-    """Look again. Raises ValueError for an unreadable row, which the scan has reported."""
+    """Look again at a difference. Raises ValueError for an unreadable row, which the scan has reported."""
     (scanned,) = difference.scanned
     return _LOOKS[type(scanned)](store, scanned)
 
@@ -105,7 +105,7 @@ def _read_destination(store: WatchedStore, row: Row | None, scanned: Destination
 def _line(store: WatchedStore, scanned: Line) -> Look:
     """Look at a line. One transaction puts and lists it. It leaves the list only after it is booked.
 
-    An unlisted line may name a payout by chance, from before the stage had payouts.
+    A line from before the stage had payouts is unlisted, and may name one by chance.
     """
     listed = _sound(payout_rows.listed_line, store.read(keys.payout_line(scanned.name)))
     match = _sound(rows.match, store.read(keys.bank_match(scanned.name)))
@@ -118,7 +118,7 @@ def _line(store: WatchedStore, scanned: Line) -> Look:
 
 
 def _day(store: WatchedStore, scanned: Day) -> Look:
-    """Look at a day's count. It only grows: if it is unchanged, nothing was reserved."""
+    """Look at a day's count. It only grows, so an unchanged count means that nothing was reserved."""
     key = keys.payout_day(scanned.account, scanned.day)
     for number in range(LOOKS_MAX):
         _pause(number)

@@ -107,7 +107,6 @@ def _bank_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
 
 
 def _time_faults(row: Row, facts: PayoutFacts) -> Iterator[str]:
-    """Compare times of several clocks with tolerance."""
     for name, earlier in _AFTER.items():
         if name in row and earlier in row and values.is_long_before(row[name], row[earlier]):
             yield f"{name} is {row[name]}, but {earlier} is {row[earlier]}"
@@ -167,4 +166,4 @@ _AFTER: Mapping[str, str] = {
     "ended_at": "reserved_at",
     "given_back_at": "ended_at",
 }
-"""Each time, and a time that must not be later."""
+"""Each attribute with a time, and the attribute whose time must not be later."""

@@ -57,7 +57,7 @@ def check_sides(step: str, debit: str, credit: str, side: str, currency: str) ->
 
 
 def entry(row: Row, told: EntryFacts) -> PayoutEntryFacts:
-    """Return all facts of a payout's entry; `told` has only some."""
+    """Parse a payout's entry. `told` has the facts that every entry has."""
     if (told.step == RESERVE) != ("paid_to" in row):
         raise MalformedRow("only a reservation names the bank account, as paid_to")
     paid_to = _sha256(row, "paid_to") if told.step == RESERVE else None
@@ -197,7 +197,7 @@ def _frozen(row: Row, name: str) -> FrozenFacts:
 
 
 def listed_line(row: Row) -> PayoutLineFacts:
-    """Parse a line of the payouts' list: to book, refused, or taken off."""
+    """Parse a bank's line on the list for payouts: to book, refused, or taken off the list."""
     line, booked, refused = keys.subject(row)[1], values.text(row, "booked"), values.optional(row, "refused")
     if row["sk"] != keys.payout_line("")["sk"] or not _DIGEST.fullmatch(line):
         raise MalformedRow(_WRONG_KEY)

@@ -60,7 +60,7 @@ def entries_of(row: PayoutFacts) -> list[PayoutEntryFacts]:
 
 
 def address(entry: PayoutEntryFacts) -> Row:
-    """An entry's key, under the customer's account if that is a side."""
+    """An entry's key: under the debited account if it is a customer's, else under the credited account."""
     account = entry.debit if accounts.is_customer(entry.debit) else entry.credit
     return keys.entry(account, entry.posted_at, entry.key, entry.step)
 
@@ -88,7 +88,6 @@ def _told(entry: PayoutEntryFacts) -> str:
 
 
 def _undecided(row: PayoutFacts, cases: Collection[PayoutCaseFacts]) -> Iterator[str]:
-    """Find decisions without a proposal, an approval or a case on record."""
     approved = {one.approval: one for one in cases if one.approval}
     proposed = {one.proposal for one in cases if not one.approval}
     verdicts = {one.verdict for one in approved.values()}
@@ -147,7 +146,10 @@ def destination_differences(
 def _wrongly_paid(
     row: DestinationFacts, confirmed: ConfirmedFacts | None, payout: PaidToFacts
 ) -> Iterator[str]:
-    """Find the reasons that forbid a payout. Only the freeze's time can come from another clock."""
+    """Yield each rule that this payout broke.
+
+    Only the freeze's time has a tolerance, because it can come from another clock.
+    """
     if payout.account != row.account:
         yield "another account pays it"
     if payout.paid_to != row.paid_to:
@@ -169,7 +171,7 @@ def day_differs(day: str, change: int) -> list[str]:
 def line_differences(
     line: BankLineFacts | None, listed: PayoutLineFacts | None, match: LineMatchFacts | None
 ) -> list[str]:
-    """Compare a line's rows. `line` is None unless it names a payout."""
+    """Compare the rows of one bank's line. `line` is None unless the line names a payout."""
     found = []
     if listed and (line is None or line.booked != listed.booked):
         found.append("is listed for the payouts, but no such line names one")

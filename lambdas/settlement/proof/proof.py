@@ -44,7 +44,7 @@ Read = Callable[[Row, Findings, Spool], str | None]
 class Stage(NamedTuple):
     """The stage's rules. A rule of None is not checked.
 
-    Latest times in the index: `listed_until` for a settlement, `reviews_until` for a settlement in review,
+    The index may list until `listed_until` for a settlement, `reviews_until` for a settlement in review, and
     `payouts_until` for a payout, by status.
     """
 
@@ -113,8 +113,8 @@ def judge(
 ) -> None:
     """Judge all facts. Raises CutOff.
 
-    Entries that may have expired are summed here, existing or not, so their expiry during the scan changes
-    nothing.
+    Entries that may have expired are restored from their settlements' rows and summed here, so their expiry
+    during the scan changes nothing.
     """
     with Spool(OldChange) as old:
         for journal in watched(spool.settlements(sources), JUDGING, watch):
@@ -250,8 +250,6 @@ def _read_payout(row: Row, findings: Findings, own: Spool) -> str:
 
 
 def _reads(kind: Callable[[Row], Facts]) -> Read:
-    """Build a reader of rows without a currency."""
-
     def read(row: Row, findings: Findings, own: Spool) -> None:
         own.add(kind(row))
 

@@ -364,7 +364,7 @@ def received(entry: EntryFacts) -> SweepFacts | None:
 
 
 def swept(row: Row) -> list[SweepFacts]:
-    """The sums folded in each second, as negative changes."""
+    """Parse a sweep's row: the sums folded in each second, as negative changes."""
     partition, minute, folded = keys.subject(row)[1], row["sk"], values.optional(row, "folded", dict)
     account = partition.partition("#")[2].rpartition("#")[0]
     if not (accounts.is_merchant(account) and partition in keys.entry_partitions(account)):

@@ -32,7 +32,7 @@ _REVERSIBLE = {Status.SETTLED, Status.COMPENSATING, Status.LIMBO}
 
 
 class _Bounds(NamedTuple):
-    """Times. A row from `begin` to `end` must be sealed. No row is later than `ahead`."""
+    """Bounds of rows' times. From `begin` to `end`, a row must be sealed. A row after `ahead` is a fault."""
 
     begin: str
     end: str
@@ -250,7 +250,6 @@ def _judge_row(told: list[Told], bounds: _Bounds, findings: SealedFindings) -> b
 def _judge_missing(
     name: str, told: list[Told], journal: list[Told], bounds: _Bounds, findings: SealedFindings
 ) -> None:
-    """Judge a missing entry that another row implies."""
     slot = next((one for one in told if one.event == SLOT), None)
     is_told = slot is not None and not any(one.event == COVERED for one in told)
     is_due = all(one.event in PUTS and one.content for one in journal)
@@ -273,8 +272,8 @@ def _judge_missing(
 def _is_put_back(change: Told, row: Told) -> bool:
     """Whether a settlement's change was undone.
 
-    Its old status must allow the present one, and nothing was paid later. The proof has compared `paid_at`
-    with signed entries.
+    Its old status must allow the present one, and `paid_at`, which the proof has compared with signed
+    entries, must be the same.
     """
     if change.status in (None, Status.PROCESSING):
         return True

@@ -22,7 +22,7 @@ def compare(
 
 
 def _sealed_rows(store: Store) -> Iterator[Row]:
-    """Yield whole rows: a digest also covers reasons and causes."""
+    """Yield whole rows, because a digest also covers reasons and causes."""
     kinds = {f":kind{number}": {"S": kind} for number, kind in enumerate(lines.KINDS)}
     wanted = " OR ".join(f"begins_with(pk, {name})" for name in kinds)
     return pages.scan(store, FilterExpression=wanted, ExpressionAttributeValues=kinds)

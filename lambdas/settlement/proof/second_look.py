@@ -26,7 +26,7 @@ LOOKS_MAX = 10
 """Maximum readings of a moving row. After them, the row is unproven."""
 
 TAILS: tuple[int | None, ...] = (200, 2_000, None)
-"""Length of the tail in successive readings, in rows. None: all rows.
+"""Rows in the statement's tail, in successive readings. None: all rows.
 
 At 50 moves a second, 200 rows span 4 seconds, more than a commit takes.
 """

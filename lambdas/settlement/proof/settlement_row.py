@@ -20,7 +20,10 @@ from settlement.proof.legal import attribute_faults, slot_faults, steps_of
 from settlement.proof.sequence import sequence_faults
 
 NAMES_ERASED = "names_erased_at"
-"""Marks erased names. The request can then no longer be hashed. The signature covers the other attributes."""
+"""Attribute of a row whose names were erased, so the request can no longer be hashed.
+
+The signature covers the other attributes.
+"""
 
 
 def settlement(row: Row) -> SettlementFacts:
@@ -223,7 +226,6 @@ def _is_cancelled(row: Row) -> bool:
 
 
 def _cancelled_at(failure: Mapping[str, str]) -> str:
-    """The cancellation's time, the last word of the cause."""
     return failure["cause"].rpartition(" ")[2]
 
 

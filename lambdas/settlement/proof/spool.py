@@ -64,7 +64,7 @@ class Change(NamedTuple):
     account: str
     currency: str
     change: str
-    """An integer as text: a sum has no bound."""
+    """An integer as text, because a sum has no bound."""
 
 
 class OldChange(NamedTuple):
@@ -176,7 +176,7 @@ class Spool:
         self._rows: dict[type[Any], list[Sequence[object]]] = {kind: [] for kind in _TABLES}
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
         self._spooled: set[type[Any]] = set()
-        """Kinds on disk: they have filled a batch."""
+        """Kinds of facts on disk, because they have filled a batch."""
 
     @cached_property
     def _database(self) -> sqlite3.Connection:
@@ -201,7 +201,7 @@ class Spool:
         self._add(facts)
 
     def post(self, account: str, currency: str, change: int) -> None:
-        """Add a change. Sums stay in memory: a scan meets a partition's entries together."""
+        """Add a change. Sums stay in memory, because a scan meets a partition's entries together."""
         self._sums[account, currency] += change
         if len(self._sums) >= _BATCH:
             self._flush_sums()

@@ -25,7 +25,7 @@ class TooLong(CutOff):
 
 
 def looking_again(kind: str) -> str:
-    """Name a second look's phase, in which rows are counted."""
+    """Name a second look's phase, whose items are rows."""
     return f"{LOOKING} {kind}"
 
 

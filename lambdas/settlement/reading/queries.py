@@ -14,13 +14,13 @@ from settlement.core.model.status import Status
 from settlement.core.model.timestamps import timestamp
 
 WAIT_SECONDS_MAX = 20
-"""Longest wait. API Gateway gives a call 30 s."""
+"""Longest wait for an outcome. API Gateway gives a call 30 s."""
 
 PAGE_ENTRIES, PAGE_ENTRIES_MAX = 50, 100
-"""Entries per page of a statement."""
+"""Default and maximum entries per page of a statement."""
 
 PAGE_SETTLEMENTS, PAGE_SETTLEMENTS_MAX = 25, 50
-"""Default and maximum per page. Each settlement costs a read."""
+"""Default and maximum settlements per page. Each costs a read."""
 
 PAGE_JOURNAL, PAGE_JOURNAL_MAX = 100, 500
 
@@ -29,7 +29,7 @@ IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 LISTED = (*IN_FLIGHT, Status.LIMBO)
 
 BEGINNING, END = "0", keys.END_OF_TIME
-"""They sort before and after every timestamp."""
+"""Bounds that sort before and after every timestamp."""
 
 INTERNAL = re.compile(r"(?:fees|losses|external):[A-Z0-9]{1,32}", re.ASCII)
 """Internal accounts with entries. Each has one currency or asset."""
@@ -95,7 +95,7 @@ class JournalQuery:
 
 
 def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
-    """Raises InvalidRequest."""
+    """Parse a query for an outcome. Raises InvalidRequest."""
     checks = _Checks(raw, ("wait", "after"))
     if not (isinstance(key, str) and KEY.fullmatch(key)):
         checks.wrong("key", f"must match {KEY.pattern}")
@@ -108,7 +108,7 @@ def parse_outcome_query(key: object, raw: Mapping[str, str]) -> OutcomeQuery:
 
 
 def parse_entries_query(account: object, raw: Mapping[str, str]) -> EntriesQuery:
-    """Raises InvalidRequest."""
+    """Parse a query for a statement. Raises InvalidRequest."""
     checks = _Checks(raw, ("from", "to", "limit", "cursor"))
     if not _is_account(account):
         checks.wrong("id", "must be an account's id, or an internal account such as fees:EUR")
@@ -149,7 +149,7 @@ def parse_list_query(raw: Mapping[str, str]) -> EntriesQuery | StatusQuery:
 
 
 def parse_journal_query(raw: Mapping[str, str]) -> JournalQuery:
-    """Raises InvalidRequest."""
+    """Parse a query of the journal. Raises InvalidRequest."""
     checks = _Checks(raw, ("since", "limit", "cursor"))
     since = checks.instant("since", BEGINNING)
     limit = checks.number("limit", 1, PAGE_JOURNAL_MAX) or PAGE_JOURNAL
@@ -182,7 +182,7 @@ class _Checks:
         return number
 
     def instant(self, name: str, otherwise: str) -> str:
-        """Return a time in the table's format."""
+        """Return the field `name` as a time in the table's format."""
         text = self._raw.get(name)
         if text is None:
             return otherwise

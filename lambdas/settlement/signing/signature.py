@@ -62,7 +62,7 @@ class RowKeys:
         return {**row, SIGNATURE: self._signature([*self.by_number][-1], _forms(row)[0])}
 
     def is_proven(self, row: Row) -> bool:
-        """Whether a signature is valid or not required."""
+        """Whether a row's signature is valid or not required."""
         if not row["pk"].startswith(SIGNED):
             return True
         told = row.get(SIGNATURE)
@@ -79,7 +79,6 @@ class RowKeys:
 
 
 def _forms(row: Row) -> list[bytes]:
-    """The signed forms of this and earlier releases."""
     if fixed := _FIXED.get(row["pk"].partition("#")[0] + "#"):
         row = {name: row[name] for name in fixed if name in row}
     earlier, today = lines.canonical(row, but=SIGNATURE), lines.worded(row)

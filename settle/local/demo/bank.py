@@ -56,7 +56,7 @@ CASES = (
     Case("paid, beside a line that nobody sent", Behaviour.PAY, Status.CONFIRMED),
 )
 TO_CLOSED = 7
-"""Index of the payout whose account is closed meanwhile."""
+"""Index of the payout that returns to a closed account."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Walk:
 
     @property
     def stray(self) -> str:
-        """Reference of a line without a payout."""
+        """Reference of the bank's line that has no payout."""
         return f"for {self.payer(0)}"
 
     def state(self, number: int) -> State:
@@ -96,7 +96,7 @@ class Walk:
             raise CommandFailed(Exit.FAILED, f"the simulated bank: {answer.data.decode(errors='replace')}")
 
     def closing(self) -> int:
-        """The account's balance at the bank, in minor units."""
+        """Return the stage's balance at the bank, in minor units."""
         told = self.bank()["closing"].get(CURRENCY, "0.00")
         sign, digits = (-1, told[1:]) if told.startswith("-") else (1, told)
         return sign * money.parse(digits, EXPONENT)
@@ -104,7 +104,7 @@ class Walk:
     # The stage
 
     def external(self) -> int:
-        """The bank account's balance in the books, in minor units."""
+        """Return the bank account's balance in the books, in minor units."""
         found = table_scan.proof(self.stack.store, self.stack.config.currencies, self.stack.row_keys)
         told = found["currencies"].get(CURRENCY, {}).get("external", "0.00")
         sign, digits = (1, told[1:]) if told.startswith("-") else (-1, told)
@@ -149,7 +149,7 @@ class Walk:
             time.sleep(1)
 
     def look(self, number: int) -> None:
-        """Order a look at a payout. It can fail during a scheduled look."""
+        """Order a look at a payout. A failure is only reported: a scheduled look may be under way."""
         try:
             order(self.stack, "ask-payout", {"key": self.key(number)}, pauses=())
         except CommandFailed as busy:

@@ -1,4 +1,4 @@
-"""Calls of the embedded stack's functions, as their schedules make them."""
+"""Invokes the embedded stack's functions, as their schedules do."""
 
 import json
 

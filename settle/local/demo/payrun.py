@@ -106,7 +106,7 @@ class Walk:
             thread.join()
 
     def _kill(self, run: str, function: str, ended: Event) -> None:
-        """Kill PayLines whenever it has started another part of the lines, or all of them."""
+        """Kill PayLines `kills` times: each time it has started another share of the lines."""
         store = self.stack.place.store()  # a client of this thread
         seen = 0
         while self.killed < self.kills and not ended.wait(0.2):
@@ -181,5 +181,5 @@ def have_ended_well(lines: list[dict[str, Any]]) -> bool:
 
 
 def _is_of_time(why: str | None) -> bool:
-    """Whether a time limit, or a function that could not be started, reversed the payment."""
+    """Return whether a time limit, or a function that could not start, reversed the payment."""
     return why in OF_TIME or (why or "").startswith("Lambda.")

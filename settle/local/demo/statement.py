@@ -1,4 +1,4 @@
-"""Bank statements of the stage's own deposits: one right, one with six faults."""
+"""Compares the stage's orders with two bank statements: one right, one with six faults."""
 
 import secrets
 import tempfile
@@ -61,7 +61,6 @@ def walk(stack: Stack, report: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _orders(stack: Stack, report: Callable[[str], None]) -> tuple[list[Order], int]:
-    """Return the orders without a line on record, and the sum of the others, in minor units."""
     now, store = datetime.now(UTC), stack.store
     given = booked.orders(store, stack.config, report, *comparison.ever(now))
     found: list[tuple[Order, object]] = [(order, store.read(keys.banked(order.key))) for order in given]

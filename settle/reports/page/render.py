@@ -99,7 +99,7 @@ def _distance(instant: object, at: str, is_live: bool) -> str:
 
 @cache
 def policy(form_action: str) -> str:
-    """The Content-Security-Policy. It allows no script, no request, and only the style with this hash."""
+    """Return the Content-Security-Policy: no script, no request, and only the style with this hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {form_action}"
 

@@ -1,4 +1,4 @@
-"""The books' views of payouts, from the rows that their writes put."""
+"""Checks the books' views of payouts, fed with the rows that payouts write."""
 
 from collections.abc import Sequence
 from datetime import timedelta

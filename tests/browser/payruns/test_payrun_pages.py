@@ -21,7 +21,7 @@ LONG = "x" * 64
 
 @pytest.fixture
 def outcomes(runs: Runs) -> str:
-    """Make a run with each kind of outcome, and runs to decide; return the first."""
+    """Make a pay run with every outcome of a line, and runs to decide. Return the first run."""
     run = runs.go(*LINES, "shop,2.00,EUR,another", f"bob,3.00,EUR,{LONG}")
     runs.desk.pay(key_of(run, 5), "claim")
     runs.pay()

@@ -27,12 +27,15 @@ NOT_APPLICABLE = {
 }
 
 BY_A_ROLE = {"express", "queue", "services", "webhook", "reversal", "proof", "capacity"}
-"""Checks that run with a role. For `events`, `limbo` and `triggers` the embedded AWS needs more rights."""
+"""Acceptance checks to run in a role with the printed policies, one per kind of call.
+
+For `events`, `limbo` and `triggers` the embedded AWS needs more rights.
+"""
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Embedded]:
-    """An embedded AWS with recovery's schedules on; these tests break it."""
+    """A separate embedded AWS with recovery's schedules, because these tests break it."""
     with embedded_aws() as own:
         own.up()
         yield own
@@ -67,7 +70,6 @@ def test_a_healthy_stage_passes_and_the_report_names_unproven_checks(own: Embedd
 
 
 def test_the_printed_policies_suffice_to_run_each_check(own: Embedded) -> None:
-    """One check runs per kind of call. tests/infra/test_acceptance.py has calls that only AWS can answer."""
     checks = [check for check in CHECKS if check.name in BY_A_ROLE]
     with of_policies(own, "ViewerPolicyArn", "AcceptancePolicyArn", name="acceptance") as role:
         report = prove(replace(own.stack, session=role.session), checks, print)

@@ -1,4 +1,4 @@
-"""The command's orders about accounts; test_orders.py tests the API."""
+"""`settle account` gives people's orders about accounts to the deployed stage."""
 
 import json
 

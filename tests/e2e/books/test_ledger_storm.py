@@ -121,7 +121,7 @@ class Payments:
 
 
 class Follower:
-    """`settle ledger follow`, with its rounds in a file."""
+    """A running `settle ledger follow`, whose output goes to a file."""
 
     def __init__(self, embedded: Embedded, url: str, told: Path) -> None:
         self._told = told
@@ -147,8 +147,8 @@ class Follower:
 def fill_journal(embedded: Embedded) -> int:
     """Copy the table's entries into the sealed journal; return their number.
 
-    The embedded AWS loses streams and bucket at a stop. `settle journal fill` would skip the newest quarter
-    of an hour.
+    This is needed because the embedded AWS loses streams and bucket at a stop, and `settle journal fill`
+    skips the newest quarter of an hour.
     """
     rows, now = [row for row in embedded.rows() if row["pk"].startswith("ENTRIES#")], datetime.now(UTC)
     journal = SealedJournal(embedded.stack.client("s3"), sealed.bucket(embedded.stack))
@@ -157,7 +157,7 @@ def fill_journal(embedded: Embedded) -> int:
 
 
 def booked(url: str) -> int:
-    """Count the entries in the books. The rounds omit commits whose answers were lost."""
+    """Count the entries in the books, because the follower omits commits whose answers were lost."""
     with psycopg.connect(url) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM ledger.entry").fetchall()
     return int(count)

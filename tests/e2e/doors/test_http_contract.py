@@ -1,4 +1,4 @@
-"""The deployed API keeps docs/contracts/settlements.openapi.yaml, with its routes and permissions.
+"""Checks the deployed API's routes and permissions against docs/contracts/settlements.openapi.yaml.
 
 `tests/handlers/doors/test_settlements_contract.py` tests the functions in more depth.
 """

@@ -79,7 +79,6 @@ TROUBLES: dict[str, Trouble] = {
 def test_no_event_is_lost_while_the_publisher_fails(
     embedded: Embedded, heard: Heard, trouble: Trouble
 ) -> None:
-    """No event comes during the failure. Afterwards each comes, in any order, some twice."""
     payer = new_account(embedded, "dora", "100.00")
     requests = [new_request(embedded, payer=payer, amount="1.00", fee="0.00") for _ in range(12)]
 
@@ -147,7 +146,7 @@ def test_tail_shows_a_payments_events_until_its_end(embedded: Embedded) -> None:
 
 
 def tails(embedded: Embedded) -> list[str]:
-    """Return the rules of `settle events tail` commands that listen: these have a target."""
+    """Return the rules of listening `settle events tail` commands. Other rules have no target."""
     events, bus = embedded.stack.client("events"), embedded.stack.outputs["OutcomeBusName"]
     named = events.list_rules(EventBusName=bus, NamePrefix=f"{embedded.stack.name}-tail-")["Rules"]
     return [

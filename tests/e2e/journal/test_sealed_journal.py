@@ -29,7 +29,7 @@ def compared(embedded: Embedded, *more: str) -> dict[str, Any]:
 
 
 def about(found: dict[str, Any], names: set[str]) -> list[str]:
-    """Return the faults of the named rows. Other tests leave faults of their own."""
+    """Return only the faults of the named rows, because other tests leave faults of their own."""
     return [fault for fault in found["faults"] if fault.partition(": ")[0] in names]
 
 

@@ -33,7 +33,7 @@ UNAVAILABLE = {
     "huge": "kyc: the answer is longer than 65536 bytes",
     "close": "kyc: ProtocolError",
 }
-"""Cause of a payment's failure by provider behaviour, slowest first."""
+"""Causes of failed payments, by the provider's behaviour, the slowest first."""
 
 CALLS = len(ANSWERED) + len(REFUSED) + TRIES * len(UNAVAILABLE)
 
@@ -117,7 +117,6 @@ def test_the_books_are_conserved_after_all_of_the_providers_behaviours(embedded:
 def test_a_payment_resumes_once_the_provider_has_decided(
     embedded: Embedded, behaviour: str, first: set[str], ended: str, verdict: str, balances: tuple[str, str]
 ) -> None:
-    """The webhook comes after the provider's answer, or during our request."""
     one = payment(embedded, behaviour)
 
     outcome = one.start()

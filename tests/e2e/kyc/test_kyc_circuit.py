@@ -18,7 +18,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Outage:
-    """Events during the outage and until payments flow again."""
+    """Observations of the provider's outage, until payments flow again."""
 
     payments: list[Payment]
     outcomes: list[dict[str, Any]]

@@ -34,7 +34,7 @@ BAD: dict[str, tuple[Callable[[Call, Payment], Call], int, str, str]] = {
         *(400, "InvalidRequest", "body: must be at most 16384 bytes"),
     ),
 }
-"""For each bad call: its change to a good one, status, error, and start of the message."""
+"""Bad calls: how each differs from a good one, and the answer's status, error and start of the message."""
 
 
 @pytest.mark.parametrize(("make", "status", "error", "message"), BAD.values(), ids=BAD)

@@ -61,7 +61,7 @@ def version(embedded: Embedded) -> int:
 
 
 def kill_in_the_middle(embedded: Embedded) -> None:
-    """Start a runner at its slowest, and kill it after some progress writes."""
+    """Start `settle migrate run` at its slowest, and kill it after some writes of its progress."""
     before = version(embedded)
     command = [str(SETTLE), "migrate", "run", NAME, "--units-per-second", "1"]
     running = subprocess.Popen(command, env=embedded.environment, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""`settle demo bank`, as a newcomer runs it."""
+"""Runs `settle demo bank` as a newcomer does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The commands of payouts, once each, as two persons and a service use them."""
+"""Runs each command of payouts once, as two persons and a service use them."""
 
 import json
 from pathlib import Path

@@ -81,7 +81,7 @@ class Storm:
     killed_at_work: int = 0
     stalls: int = 0
     empty: int = 0
-    """Empty 200 answers of the embedded AWS for functions that died while answering."""
+    """Number of empty 200 answers, which the embedded AWS gives if a function dies while answering."""
 
     answered: list[str] = field(default_factory=list)
 
@@ -139,7 +139,7 @@ class Storm:
     # The storm
 
     def pay_all(self) -> list[dict[str, Any]]:
-        """Send each payout several times, from threads that meet at the same keys; return the answers."""
+        """Send each payout several times, partly at once; return the answers."""
         calls = [request for request in self.requests.values() for _ in range(REPEATS)]
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(self.pay, calls))
@@ -195,7 +195,7 @@ class Storm:
                     self.killed_at_work += bool(busy)
 
     def stall(self, ended: Event) -> None:
-        """Stop the bank, so that requests wait in its socket, and let it take them up later."""
+        """Suspend the bank repeatedly, so that requests wait in its socket until it resumes."""
         (bank,) = (one for one in self.embedded.processes() if processes.BANK_SIMULATOR in one.cmdline())
         while not (ended.wait(random.uniform(2, 6)) and self.stalls >= STALLS_MIN):
             bank.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""`settle demo payrun`, with fewer lines."""
+"""Runs `settle demo payrun` on a file with fewer lines."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -12,7 +12,7 @@ from tests.e2e.embedded import Embedded, new_account, new_request
 pytestmark = pytest.mark.long
 
 PROOFS_MAX = 3
-"""Maximum runs, as in `settle acceptance`. A run reads the rows that the one before could not."""
+"""Maximum runs of the proof, as in `settle acceptance`. Each reads the rows that the last one could not."""
 
 
 def runs(embedded: Embedded) -> list[dict[str, Any]]:
@@ -94,7 +94,6 @@ def test_the_scheduled_proof_names_a_tampered_row(embedded: Embedded) -> None:
 
 
 def test_the_proofs_role_can_read_but_not_write(embedded: Embedded) -> None:
-    """Without its reads it reports an error and proves nothing."""
     client, function = embedded.stack.client("lambda"), embedded.functions["ReconcileBooks"]
     with embedded.without_grants("ReconcileBooks", "dynamodb:Scan"):
         answer = client.invoke(FunctionName=function)

@@ -31,7 +31,7 @@ EXPIRING = ("HoldFunds", "ReleaseFunds", "CollectFee", "RefundFee", "ReclaimFund
 
 
 class Clock:
-    """The commands' clock, long after the payment."""
+    """Sets the commands' clock to a time long after the payment."""
 
     fromisoformat = staticmethod(datetime.fromisoformat)
     now = staticmethod(lambda zone: LATER)
@@ -39,7 +39,7 @@ class Clock:
 
 @pytest.fixture
 def stack(embedded: Embedded) -> Iterator[Stack]:
-    """The stack deployed with a retention; afterwards it keeps entries again."""
+    """The stack, deployed with a retention until the test ends."""
     before = embedded.variable("HoldFunds", "STAGE_CONFIG")
     config = json.dumps(json.loads(before) | {"retention_days": DAYS, "shortest_retention_days": DAYS})
     for function in EXPIRING:

@@ -89,7 +89,6 @@ def test_an_order_that_the_balance_forbids_is_refused(
 
 
 def test_a_repeated_order_returns_the_account_after_a_failed_read(calls: Calls) -> None:
-    """The function dies, or the read fails, between the commit and the answer."""
     calls.administer(OPEN)
     unreachable = StoreUnavailable("DynamoDB: unreachable")
 

@@ -1,4 +1,4 @@
-"""One person proposes deposits for the bank's lines, another books them: each line once."""
+"""One person proposes deposits for the lines of a bank's statement, another books each line once."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A bank's statements go on record once, and each line with at most one order."""
+"""A bank's statement is recorded once, and each of its lines matches at most one order."""
 
 import hashlib
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ RIGHT = day(paid())
 
 @pytest.fixture
 def bank(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """The statement and journal buckets. An account has a deposit."""
+    """A bucket for statements and journal; an account has a deposit."""
     client = MemoryS3(page=2)
     monkeypatch.setattr(inbox, "_client", client)
     for name in ("STATEMENTS_BUCKET", "JOURNAL_BUCKET"):

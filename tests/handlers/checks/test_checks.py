@@ -54,7 +54,7 @@ class Checks:
     monkeypatch: pytest.MonkeyPatch
 
     def install(self, **answers: Any) -> dict[str, Asked]:
-        """Install checks with these answers. Each can refuse as `lost` and wait a day."""
+        """Install checks that give these answers; each may refuse as `lost`, and wait a day."""
         asked = {name: Asked(answer) for name, answer in answers.items()}
         self.declare(
             **{
@@ -87,7 +87,7 @@ class Checks:
         self.calls("VerifyKyc")
 
     def stops(self, error: type[Exception], told: str | None = None) -> None:
-        """Verify, and expect this error."""
+        """Call VerifyKyc, which must raise this error."""
         with pytest.raises(error, match=told):
             self.verify()
 
@@ -431,7 +431,7 @@ def test_a_callback_ends_a_wait_that_begins_during_its_write(checks: Checks) -> 
 
 
 def test_a_refusal_from_a_concurrent_call_ends_another_checks_wait(checks: Checks) -> None:
-    """The refusal is recorded after the first call's answers, just before its wait is written."""
+    """The refusal is recorded just before the first call writes its wait."""
     asked = checks.pay(delivered=Wait(), limits=Wait())
 
     def refuses() -> None:

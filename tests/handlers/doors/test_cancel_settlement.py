@@ -83,7 +83,6 @@ def test_cancelling_a_payment_in_review_gives_the_money_back(
 def test_two_concurrent_cancellations_take_effect_once_with_equal_answers(
     in_review: Calls, cancel: Cancel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both calls read the payment before either wrote."""
     seen = _dependencies.store.settlement(KEY)
     with monkeypatch.context() as both:
         both.setattr(_dependencies.store, "settlement", lambda key: seen)
@@ -141,7 +140,7 @@ def test_a_lost_write_answer_returns_503_and_a_retry_succeeds(in_review: Calls, 
 
 
 def test_cancelling_a_review_that_recovery_expired_succeeds(in_review: Calls, cancel: Cancel) -> None:
-    """The cancellation becomes the reason, and recovery's execution gives the amount back."""
+    """The cancellation becomes the reversal's reason, and recovery's execution gives the amount back."""
     in_review.later(days=2)
     in_review.recover()
 
@@ -214,7 +213,7 @@ def test_a_bad_call_names_its_fields_and_changes_nothing(
 
 
 def test_a_start_after_the_cancellation_gets_its_outcome(calls: Calls, cancel: Cancel) -> None:
-    """A late start of a cancelled key pays nothing; paying after all needs a new key."""
+    """A late start of a cancelled key pays nothing, so a payment needs a new key."""
     calls.claimed()
     cancel()
 

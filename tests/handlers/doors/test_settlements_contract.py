@@ -1,4 +1,4 @@
-"""The services' API keeps docs/contracts/settlements.openapi.yaml, by schemathesis cases."""
+"""Schemathesis checks the services' API against docs/contracts/settlements.openapi.yaml."""
 
 import base64
 import copy
@@ -65,7 +65,7 @@ statuses: Counter[int] = Counter()
 
 
 class Door(requests.adapters.HTTPAdapter):
-    """Calls the function like an HTTP API: route name, decoded parameters, repeated ones joined."""
+    """Calls the function as an HTTP API does: with route, decoded parameters, and repeated ones joined."""
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         url = urlsplit(str(request.url))

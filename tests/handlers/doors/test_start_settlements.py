@@ -198,7 +198,7 @@ def test_recovery_starts_a_claimed_settlement_that_never_started(calls: Calls) -
 def test_a_message_whose_dead_letter_fails_is_redelivered_alone(
     calls: Calls, failure: Exception, body: str
 ) -> None:
-    """A silent SQS counts only as QueueUnavailable, because FunctionFailed would page someone."""
+    """An unanswered SQS call counts only as QueueUnavailable, because FunctionFailed would page someone."""
     calls.after("HoldFunds")
     calls.counted()
     calls.queues.failure = failure

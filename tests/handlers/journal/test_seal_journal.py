@@ -204,7 +204,7 @@ def test_an_expired_entrys_deletion_is_neither_copied_nor_an_alarm(
 def test_any_other_deletion_raises_the_alarm_and_is_recorded(
     s3: MemoryS3, counted: Counted, change_config: Callable[..., None], deletion: dict[str, Any]
 ) -> None:
-    """DynamoDB deletes any expired row. An expiry that no function sets must raise the alarm."""
+    """DynamoDB deletes each expired row, so an expiry that no function sets must raise the alarm."""
     change_config(shortest_retention_days=400)
     counted()
 
@@ -227,7 +227,7 @@ def test_each_deletion_raises_the_alarm_if_entries_never_expire(s3: MemoryS3, co
     [{"N": "1.5"}, {"L": [{"S": "x"}]}, {"B": "eA=="}, {"NULL": True}, {"M": {"a": {"SS": ["b", "a"]}}}],
 )
 def test_a_forged_row_of_any_type_is_copied(s3: MemoryS3, row: Any) -> None:
-    """An uncopyable row would block all later rows."""
+    """A row that cannot be copied would block all later rows."""
     copy(put(row=ENTRY | {"amount": row}))
 
     assert len(list(told(s3))) == 1
@@ -296,7 +296,7 @@ def test_the_periods_of_a_pause_are_sealed_in_batches(s3: MemoryS3, later: Later
 def test_the_slower_of_two_concurrent_sealing_runs_gives_way(
     s3: MemoryS3, later: Later, meanwhile: Meanwhile
 ) -> None:
-    """The slower run has two hours to seal. Just before, the other run seals the first hour."""
+    """The slower run has two hours to seal, and the other run seals the first one just before it does."""
     copy(put())
     later(hours=2, minutes=10)
 

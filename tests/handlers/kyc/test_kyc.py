@@ -57,7 +57,7 @@ def test_the_api_key_is_read_once_for_many_questions(
 def test_a_call_without_time_asks_nothing_and_counts_no_failure(
     kyc: Stage, settlement: Settlement, left_ms: int
 ) -> None:
-    """DynamoDB used up the time: Lambda would end the call before it counted a failure."""
+    """DynamoDB used up the time, so Lambda would end the call before it counted a failure."""
     with pytest.raises(StoreUnavailable, match=r"^kyc: not asked, as too little of the call's time is left$"):
         kyc.ask(settlement, Context(iter([left_ms])))
 
@@ -259,7 +259,7 @@ NO_MATCH = {"status": 200, "results": []}
 
 @pytest.fixture
 def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Questions to OpenSanctions, which finds no match. Payments with and without names are held."""
+    """Return the questions to OpenSanctions, which finds no match; hold payments with and without names."""
     asked = list[Any]()
 
     def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
@@ -280,7 +280,7 @@ def opensanctions(calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_settlement_without_names_is_refused_without_touching_the_circuit(
     calls: Calls, kyc: Stage, opensanctions: list[Any], opened_at: int | None
 ) -> None:
-    """Its key was claimed before names were required. KycCircuitOpen would cause a useless retry."""
+    """The key was claimed before names were required, and KycCircuitOpen would cause a useless retry."""
     if opened_at is not None:
         opened = {"state": "OPEN", "failure_count": 5, "opened_at": opened_at}
         kyc.ledger.put(keys.circuit("kyc") | opened)
@@ -299,7 +299,6 @@ def test_a_settlement_without_names_is_refused_without_touching_the_circuit(
 def test_the_verifications_provider_is_sent_no_names(
     calls: Calls, kyc: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Data that the provider does not need stays here."""
     asked = list[bytes]()
 
     def exchange(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:

@@ -272,7 +272,7 @@ def test_an_unsigned_call_is_refused_without_mention_of_its_body(
 def test_a_webhook_without_valid_headers_is_refused_before_calling_aws(
     in_review: Calls, monkeypatch: pytest.MonkeyPatch, without: str, is_sent: bool
 ) -> None:
-    """Strangers can send any number of calls: each must be cheap."""
+    """Strangers can send any number of calls, so each must be cheap."""
     event = signed()
     headers = {name: value for name, value in event["headers"].items() if name != without}
     monkeypatch.setattr(_dependencies.store, "client", None)

@@ -221,7 +221,7 @@ def test_an_answer_during_or_after_a_compensation_is_only_evidence(
 def test_the_first_of_two_answers_stays_and_contradictions_are_reported(
     calls: Calls, log: io.StringIO, first: Verdict, second: Verdict, by_webhook: bool
 ) -> None:
-    """Our answer is kept beside the webhook's. A late review contradicts only a concurrent call's answer."""
+    """Our answer is kept beside the webhook's. A late "in review" contradicts only an answer of ours."""
     calls.before("VerifyKyc")
     calls.provider.answer = replace(first, reference="ver_2", reason="canary-first")
 
@@ -332,7 +332,6 @@ def test_a_dead_calls_recorded_verdict_outweighs_the_next_answer(
 
 @pytest.mark.parametrize("answer", [APPROVED, DEAD, IN_REVIEW], ids=["approved", "down", "review"])
 def test_evidence_about_another_request_is_a_conflict(calls: Calls, answer: Verdict | Exception) -> None:
-    """The settlement's row matches the request; only the evidence has another hash."""
     calls.before("VerifyKyc")
     die_between(calls)
     calls.ledger.put(_evidence(calls) | {"request_hash": "another"})

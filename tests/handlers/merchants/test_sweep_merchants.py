@@ -174,7 +174,7 @@ def test_an_entry_other_than_a_release_is_ignored(paid: Calls) -> None:
 
 @pytest.mark.parametrize("amount", [100, 4772, 5000])
 def test_a_late_release_beside_a_tampered_release_is_put_aside(paid: Calls, amount: int) -> None:
-    """The first release was swept before the tampering. After its repair, the late release is swept."""
+    """The first release was swept before the tampering; once it is repaired, the late release is swept."""
     sweep(ENTRY)
     entry = paid.ledger.row(ENTRY)
     assert entry

@@ -1,4 +1,4 @@
-"""A desk: persons at a settlement whose decision needs two of them."""
+"""The `Desk` of the orders' tests: persons at a settlement whose decision needs two of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Desk:
-    """Persons at one settlement. Each move names the digest of the latest proposal made here."""
+    """Persons who decide on one settlement. Each move names the digest of this desk's latest proposal."""
 
     calls: Calls
     decision: str
@@ -115,7 +115,7 @@ class Desk:
         return list(reconcile(self.calls.ledger.rows(), lambda difference: Look.DISAGREES).faults)
 
     def faults(self) -> list[str]:
-        """Return only the settlement's faults, because these accounts lack opening orders."""
+        """Return the proof's faults of the settlement only, because the accounts lack opening orders."""
         return [fault for fault in self.all_faults() if fault.startswith(f"SETTLEMENT#{KEY}")]
 
 

@@ -1,4 +1,4 @@
-"""TakeOrder: decisions that need several persons, counted by transaction conditions."""
+"""TakeOrder counts the persons of a decision that needs several, by conditions of its transactions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +30,10 @@ THEMSELVES: dict[str, list[Person]] = {
     ],
     "bea": [PERSONS["bea"], (f"{SESSION}/Operator/bea", "AROAOPERATOR:bea")],
 }
-"""Identities of one person: a user, or a session of that name of any role."""
+"""Identities that count as one person: an IAM user, and a session of that name of any role."""
 
 FEDERATED = ("arn:aws:sts::123456789012:federated-user/bea", "123456789012:bea")
-"""With GetFederationToken, an IAM user chooses any name: no trust policy restricts it."""
+"""Identity from GetFederationToken, where an IAM user chooses any name, as no trust policy restricts it."""
 
 
 # The persons

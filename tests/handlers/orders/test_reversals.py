@@ -40,7 +40,6 @@ def test_reversing_a_reversed_step_is_a_replay_in_any_status(calls: Calls, state
 @pytest.mark.parametrize("state", ["RefundFee", "ReclaimFunds"])
 @pytest.mark.parametrize("last", ["HoldFunds", "VerifyKyc"])
 def test_a_step_that_never_committed_is_not_reversed(calls: Calls, state: str, last: str) -> None:
-    """The machine does not call these functions then: their steps are not due."""
     calls.after(last)
     found = calls.begin(error=REJECTED_BY_KYC)
 

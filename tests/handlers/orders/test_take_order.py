@@ -287,7 +287,7 @@ def test_a_completion_without_a_wake_is_announced_after_the_wait(limbo: Calls) -
 
 
 def test_a_repeated_decision_leaves_starting_an_execution_to_recovery(limbo: Calls) -> None:
-    """The first decision used up the execution's token. A second execution would alert twice."""
+    """The first decision used up the execution's token, and a second execution would alert twice."""
     limbo.decide("retry")
     limbo.step_functions.failing["send_task_success"] = ClientError(
         {"Error": {"Code": "TaskTimedOut", "Message": "used"}}, "SendTaskSuccess"

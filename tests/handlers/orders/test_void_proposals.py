@@ -1,4 +1,4 @@
-"""TakeOrder: proposals that no longer hold, and rows that do not match their evidence."""
+"""TakeOrder refuses proposals that no longer hold, and rows that do not match their evidence."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +54,7 @@ def test_any_change_of_the_settlement_voids_the_proposal(
 
 
 def test_a_proposal_from_before_the_release_is_refused_afterwards(calls: Calls) -> None:
-    """Without a fee, the escrow is empty before the hold and after the release."""
+    """Without a fee, the escrow is empty before the hold and after the release, so it shows no difference."""
     desk = Desk(calls, "reverse", calls.change_config)
     calls.before("CollectFee")
     calls.alter(escrow=0)

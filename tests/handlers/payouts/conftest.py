@@ -1,4 +1,4 @@
-"""The payout functions on a signing table, with a bank that the test scripts."""
+"""The payout functions on a table that signs its rows, with a bank that the test scripts."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ def numbered(number: int) -> str:
 
 @dataclass
 class Bank:
-    """A bank whose answers a test sets. `poisoned` payouts raise an error that adapters must not raise."""
+    """A bank whose answers a test sets. For `poisoned` payouts, it raises an error that adapters must not."""
 
     answer: Accepted | Refused | Unknown = field(default_factory=Accepted)
     found: Found | NeverSeen | Unknown = field(default_factory=lambda: Found(Word.ACCEPTED))
@@ -146,7 +146,7 @@ class Desk:
         return told | {"verdict": "not-paid"} | more
 
     def case(self) -> None:
-        """Make a case: the bank leaves a payout unanswered for days, then has never seen it."""
+        """Open a case: the bank leaves a payout unanswered for days, then says that it never got it."""
         self.reserve()
         self.bank.answer = self.bank.found = Unknown("500")
         self.look()

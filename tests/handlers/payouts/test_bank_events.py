@@ -1,4 +1,4 @@
-"""The bank's webhook brings a look forward. Anybody can call it, so it proves and moves nothing."""
+"""The bank's webhook brings a payout's look forward. Anyone can call it, so it proves and moves nothing."""
 
 import base64
 import hmac

@@ -1,4 +1,4 @@
-"""A statement's line that names a payout is listed once, in the line's own transaction."""
+"""A statement's line that names a payout gets one list row, in the line's own transaction."""
 
 from itertools import chain, repeat
 

@@ -1,4 +1,4 @@
-"""Persons' orders on runs, and PayLines on a signing table with the files' bucket."""
+"""Persons' orders on pay runs, and PayLines with the files' bucket, on a table that signs its rows."""
 
 import json
 from collections.abc import Iterator, Sequence

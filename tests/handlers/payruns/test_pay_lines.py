@@ -117,7 +117,7 @@ def test_a_failed_start_is_repeated_by_the_next_call(desk: Desk) -> None:
 
 
 def test_an_invalid_line_is_refused_only_after_the_runs_cancellation(desk: Desk) -> None:
-    """A slower call can still claim the line under the previous settings."""
+    """Until then, a slower call can claim the line under the previous settings."""
     spoilt = RunFile(HEADER, [replace(LINES[0], payee="a:b"), *LINES[1:]])
     run = desk.go(spoilt)
 

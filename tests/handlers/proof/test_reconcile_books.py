@@ -152,7 +152,7 @@ EVIDENCE = keys.evidence(KEY, "verify")
 def test_a_log_line_names_only_the_rows_kind_and_key(
     settled: Calls, log: io.StringIO, row: Row, told: dict[str, str]
 ) -> None:
-    """The names of all other rows can contain accounts."""
+    """Other row names can contain accounts, so logs leave them out."""
     settled.ledger.put(row | {"status": "NONSENSE", "payer": "alice"})
 
     answer = run()

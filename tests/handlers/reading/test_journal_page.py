@@ -31,7 +31,7 @@ def town() -> Town:
 
 @pytest.fixture
 def journal(s3: MemoryS3, town: Town, monkeypatch: pytest.MonkeyPatch) -> MemoryS3:
-    """A test stage's sealed journal, read an hour later without a table."""
+    """A test stage's sealed journal, read an hour later by a function without a table."""
     for name, content in towns.objects(town).items():
         s3.put_object(Bucket="journal", Key=name, Body=content)
     monkeypatch.setattr(_dependencies, "store", None)

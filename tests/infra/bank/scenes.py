@@ -11,7 +11,7 @@ from tests.world.functions import Context
 
 _PUT = record.line(Recorded(LINE, 0, frozenset()), FILE)
 ROWS: tuple[Row, ...] = (_PUT.parameters["Item"], states.account_row("alice", 0))
-"""Rows of the table in each scene."""
+"""Rows in the table before each scene (see `tests/infra/observed.py`)."""
 
 
 def _books_a_line() -> None:

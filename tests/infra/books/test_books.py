@@ -138,7 +138,7 @@ def test_the_projecting_function_knows_its_cluster_secret_and_journal(stage: str
 
 
 def test_a_round_has_time_for_database_resume_and_last_statement() -> None:
-    """By AWS, a resume takes 15 s, or more after a day's pause. A Data API statement takes at most 45 s."""
+    """A database resumes in 15 s, or more after a day's pause. A Data API statement takes 45 s at most."""
     seconds = properties("ProjectEntries")["Timeout"]
 
     assert seconds - project_entries.RESERVED_MS // 1_000 >= 60

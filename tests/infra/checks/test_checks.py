@@ -1,4 +1,4 @@
-"""A saga construct with checks, and one without."""
+"""Tests saga constructs with and without checks."""
 
 import json
 import re

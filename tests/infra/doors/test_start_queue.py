@@ -62,7 +62,6 @@ def test_a_queue_is_encrypted_and_has_the_longest_retention(stage: str, name: st
 @each_stage
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_on_aws_demands_tls_and_admits_no_principal(stage: str, name: str) -> None:
-    """The embedded AWS speaks plain HTTP."""
     denied = set() if STAGES[stage].is_embedded else no_plain_http("sqs:*", f"${{{name}.Arn}}")
 
     assert attached(stage, "SQS::QueuePolicy", "Queues", f"${{{name}}}") == denied
@@ -94,7 +93,7 @@ def test_a_failed_message_is_retried_after_the_documented_minutes(stage: str) ->
 
 @each_stage
 def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
-    """The hours outlast an outage of Step Functions. Only persons read dead letters."""
+    """Only persons read dead letters, so the hours outlast an outage of Step Functions."""
     redrive = {"deadLetterTargetArn": "${StartDeadLetters.Arn}", "maxReceiveCount": RECEIVES_MAX}
 
     assert queue(stage)["RedrivePolicy"] == redrive
@@ -104,7 +103,7 @@ def test_a_message_becomes_a_dead_letter_only_after_hours(stage: str) -> None:
 
 @each_stage
 def test_one_function_reads_the_queue_and_reports_failed_messages_singly(stage: str) -> None:
-    """The function's concurrency is limited, so a full queue leaves some for settlements.
+    """The function's concurrency is limited, so a full queue leaves concurrency for settlements.
 
     It has no filter, because Lambda would silently delete unmatched messages.
     """

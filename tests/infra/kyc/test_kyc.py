@@ -25,7 +25,7 @@ READERS = {"KycCredentials": "VerifyKyc", "KycSigning": "KycDecided"}
 """Each secret and its only reader. test_roles.py excludes other readers."""
 
 NEW = {"KycCredentials": ({}, "api_key"), "KycSigning": ({"previous": None}, "current")}
-"""A new secret's known fields, and the name of the random one."""
+"""Each new secret's known fields, and the name of its random field."""
 
 
 def description(stage: str) -> Any:
@@ -69,7 +69,7 @@ def test_a_function_knows_its_own_secret_only(stage: str) -> None:
 
 @each_stage
 def test_the_webhook_can_only_be_called_by_its_public_address(stage: str) -> None:
-    """The provider signs its calls, so AWS requires no authentication. Browsers need no CORS.
+    """The provider signs its calls, so AWS requires no authentication. No browser needs CORS.
 
     Without its condition, either permission would let any account invoke the function.
     """

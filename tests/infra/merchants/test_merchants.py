@@ -18,7 +18,7 @@ def entry(step: str, moved: Transfer) -> Row:
 
 
 def passes(event: str, row: Row) -> bool:
-    """Return whether a record passes the filter, by the Lambda rules that it uses."""
+    """Return whether a record passes the sweep's filter, by Lambda's rules."""
     (prefix,) = RELEASES["dynamodb"]["Keys"]["pk"]["S"]  # type: ignore[index]
     steps = RELEASES["dynamodb"]["NewImage"]["step"]["S"]  # type: ignore[index]
     return bool(

@@ -6,4 +6,4 @@ WRITES: dict[str, tuple[Write, ...]] = dict.fromkeys(
     ("SweepMerchants", "ReclaimFunds", "TakeOrder"),
     sweep.fold(Span("ENTRIES#merchant.shop#3", "2026-11-22T06:04"), None, {"57": 4_772}, "EUR"),
 )
-"""A sweep's writes, the same for stream, refund and order."""
+"""Writes of a sweep, by each function that can make one."""

@@ -21,7 +21,7 @@ LENGTHS = {
     **{"AWS::Partition": 10, "AWS::Region": 14, "AWS::AccountId": 12},
     **dict.fromkeys(("OrdersApi", "SettlementsApi"), 10),
 }
-"""Longest values of references. All other references are ARNs."""
+"""Lengths of the longest values of template references. All other references are ARNs."""
 
 READS = {
     *(f"dynamodb:{one}" for one in ("BatchGetItem", "DescribeTable", "GetItem", "Query", "Scan")),
@@ -127,7 +127,7 @@ def test_a_persons_policy_uses_keys_only_through_the_encrypting_service(
 
 @each_stage
 def test_each_managed_policy_is_short_enough_for_aws(stage: str) -> None:
-    """AWS ignores blanks, and counts an ARN in place of a reference."""
+    """AWS counts a policy without its blanks, and a reference as its ARN."""
     for name, found in properties(stage, "IAM::ManagedPolicy").items():
         document = json.dumps(found["PolicyDocument"]["Statement"], separators=(",", ":"))
         deployed = re.sub(r"\$\{([\w:.]+)\}", lambda one: "x" * LENGTHS.get(one[1], 110), document)

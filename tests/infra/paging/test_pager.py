@@ -17,7 +17,7 @@ from tests.infra.stack import (
 
 RULE, SEND = "PagerRule", "${SendPage.Arn}"
 TOLD = {"LimboEntered", "LimboResolved", "GlassBroken"}
-"""Events that page people: the machine's, and an order without its second person."""
+"""Events that page people: the machine's two, and an order given without its second person."""
 
 TOPICS = ("${PagerTopic}", "${PagerMorningTopic}", "${PagerInformationTopic}")
 EVENTS, CLOUDWATCH = "events.amazonaws.com", "cloudwatch.amazonaws.com"

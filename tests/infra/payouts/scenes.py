@@ -13,7 +13,7 @@ from tests.world.functions import Context
 
 _CASE = CASES["limbo"]
 ROWS: tuple[Row, ...] = rows_of(_CASE)
-"""Rows of the table in each scene."""
+"""Rows in the table before each scene (see `tests/infra/observed.py`)."""
 
 
 def _orders_payouts() -> None:

@@ -1,4 +1,4 @@
-"""Settings of a stage that pays out."""
+"""Defines the settings of a stage that pays out."""
 
 from typing import Any
 

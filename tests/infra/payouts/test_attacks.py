@@ -37,7 +37,6 @@ def test_an_attack_with_full_permissions_ends_as_listed(attack: Attack) -> None:
 
 
 def test_without_signatures_a_thief_would_be_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the attacks would prove nothing."""
     monkeypatch.setattr(type(ROW_KEYS), "is_proven", lambda keys, row: True)
 
     gained = {attack.__name__ for attack in ATTACKS if played(ALL, attack) is not End.IN_VAIN}
@@ -78,6 +77,6 @@ def test_no_payout_role_makes_money_unseen_by_attacking_settlements(function: st
 
 @pytest.mark.parametrize("function", [*STRANGERS, "BankEvents"])
 def test_functions_reached_by_strangers_make_no_money(function: str) -> None:
-    """ServePayouts is excluded: IAM admits its callers."""
+    """ServePayouts is excluded, because IAM admits its callers."""
     assert {*ends_of_settlements(PAYS_OUT, function).values()} <= {End.DENIED, End.IN_VAIN}
     assert {*ends(function).values()} == {End.DENIED}

@@ -1,4 +1,4 @@
-"""A stage whose bank takes files has a bucket in the place of secrets, webhook and circuit."""
+"""A stage whose bank takes files has a bucket instead of secrets, webhook and circuit."""
 
 import json
 from dataclasses import replace

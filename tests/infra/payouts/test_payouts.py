@@ -158,7 +158,7 @@ def test_only_follow_payouts_gets_the_banks_settings_and_secret() -> None:
 
 
 def test_functions_that_check_row_signatures_have_all_row_keys() -> None:
-    """The last key in ROW_KEYS signs."""
+    """Functions sign with the last key in ROW_KEYS."""
     in_turn = changed("dev", **ON, row_keys=3, signing_key=2)
     for function in ("ReservePayout", "ServePayouts", "FollowPayouts", "TakeOrder"):
         keys = in_turn[function]["Properties"]["Environment"]["Variables"]["ROW_KEYS"].split()

@@ -1,4 +1,4 @@
-"""Shapes of payments with checks; imported last by `tests/proof/shapes.py`, from which this file imports."""
+"""Shapes of payments with checks. `tests/proof/shapes.py` imports them last, because they import from it."""
 
 from datetime import timedelta
 

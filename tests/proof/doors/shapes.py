@@ -1,4 +1,4 @@
-"""Shapes of cancelled settlements; imported last by `tests/proof/shapes.py`, from which this file imports."""
+"""Shapes of cancelled settlements. `tests/proof/shapes.py` imports them last, because they import from it."""
 
 from settlement.doors import cancellation
 from tests.proof.shapes import HELD, compensated, plays

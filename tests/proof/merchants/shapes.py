@@ -1,4 +1,4 @@
-"""Shapes of swept releases; imported last by `tests/proof/shapes.py`, from which this file imports."""
+"""Shapes of swept releases. `tests/proof/shapes.py` imports them last, because they import from it."""
 
 from settlement.merchants import sweeper, sweeps
 from settlement.merchants.sweep import Span

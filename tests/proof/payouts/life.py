@@ -64,7 +64,7 @@ class ScriptedBank:
 
 
 class Died(Exception):
-    """The function has died."""
+    """Raised where a function dies."""
 
 
 class Dying(Follower):

@@ -1,4 +1,4 @@
-"""A stage under acceptance; one fake client stands for all of AWS."""
+"""A stage for tests of the acceptance checks, with one fake client in place of AWS."""
 
 from types import SimpleNamespace
 from typing import Any, cast

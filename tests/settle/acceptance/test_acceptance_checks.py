@@ -1,4 +1,4 @@
-"""Acceptance checks beyond the local engines, against AWS's documented answers."""
+"""Tests of acceptance checks that the local engines cannot run, against AWS's documented answers."""
 
 import json
 import time

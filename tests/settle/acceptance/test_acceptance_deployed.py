@@ -1,4 +1,4 @@
-"""Checks of a deployment, against AWS's documented answers and planted faults."""
+"""Tests of a deployment's acceptance checks, against AWS's documented answers and planted faults."""
 
 import io
 import json

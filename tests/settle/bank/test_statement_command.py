@@ -1,4 +1,4 @@
-"""`settle statement compare` on a stage whose three deposits and one withdrawal are at the bank."""
+"""`settle statement compare` on a stage whose deposits and withdrawal are on the bank's statement."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Obstacles to starting PostgreSQL beside the embedded AWS; `tests/e2e/books/test_ledger.py` starts it."""
+"""Obstacles to starting PostgreSQL; `tests/e2e/books/test_ledger.py` starts it beside the embedded AWS."""
 
 import os
 from pathlib import Path

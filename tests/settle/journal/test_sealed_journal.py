@@ -140,7 +140,7 @@ def command(found: Any, settle: Command, monkeypatch: pytest.MonkeyPatch) -> Com
 
 @pytest.fixture
 def books(ledger: Ledger, found: Any) -> None:
-    """Delete the sealed entry, which the proof would not accept."""
+    """Delete the sealed entry, because the proof would report it."""
     ledger.delete(address("sealed"))
 
 

@@ -1,4 +1,4 @@
-"""The simulated KYC provider at the wire: answers, failures, control, webhook.
+"""The simulated KYC provider over HTTP: answers, failures, control, webhook.
 
 `tests/kyc/test_contract.py` checks it against the contract with generated requests.
 """
@@ -27,7 +27,7 @@ from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Sim
 SECRET = "whsec_" + base64.b64encode(b"shared by the two, and no others alike").decode()
 OTHER_SECRET = "whsec_" + base64.b64encode(b"shared with another service altogether").decode()
 BOUND_SECONDS = 3
-"""Time limit of a failing delivery. The simulator's own minute would mean a hundred tries."""
+"""Time limit of a failing delivery; the simulator's own limit, a minute, would mean a hundred tries."""
 
 ORDER = {"idempotency_key": f"{KEY}:verify"}
 HEADERS = {"Idempotency-Key": f"{KEY}:verify", "Authorization": "Bearer any"}

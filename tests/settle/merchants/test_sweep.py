@@ -185,7 +185,6 @@ def test_a_malformed_row_of_a_sweep_is_named(book: Book, broken: dict[str, Any],
 def test_the_second_look_reads_sweeps_made_during_the_scan(
     paid: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scan reads the balance before a sweep, and the rest after it."""
     every_row = pages.scan
 
     def meanwhile(store: Any, part: Any) -> Any:

@@ -107,7 +107,6 @@ def test_every_partly_reversed_row_is_migrated_once_and_back(town: Town) -> None
 
 
 def test_a_run_continues_where_a_killed_run_ended(town: Town) -> None:
-    """The first run is killed after its first page in which it read a settlement."""
     with pytest.raises(KeyboardInterrupt):
         town.run(name="killed", told=killed_after(town, 1), units_per_second=0.2)
     assert town.look().phase is Phase.RUNNING

@@ -155,7 +155,7 @@ def test_without_a_case_only_the_first_case_is_decided(desk: Desk) -> None:
 def test_a_repeated_break_glass_command_pages_only_once(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
-    """An order with a lost answer takes effect and pages once; its repeat is answered unchanged."""
+    """The first order takes effect and pages, but its answer is lost; the repeat gets the same answer."""
     paged: list[str] = []
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: paged.append(kind))
     send = desk.door.send

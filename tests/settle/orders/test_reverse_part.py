@@ -39,7 +39,7 @@ def test_each_reversed_part_has_its_own_number(desk: Desk) -> None:
 def test_repeating_the_same_command_reverses_nothing_more(
     desk: Desk, command: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
 ) -> None:
-    """The first answer was lost. To reverse another part, a command needs its number."""
+    """The first answer was lost. To reverse as much again, a command must name the next part."""
     monkeypatch.setattr(_event_bus, "put", lambda kind, detail: None)
     desk.pay()
     line = ("reverse", KEY, "--amount", "5.00", "--reason", f" {WHY}")

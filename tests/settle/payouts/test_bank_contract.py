@@ -1,4 +1,4 @@
-"""The simulated bank keeps docs/contracts/bank.openapi.yaml, by schemathesis cases."""
+"""Schemathesis checks the simulated bank against docs/contracts/bank.openapi.yaml."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The simulated bank at the wire, on a clock that only `advance_seconds` moves."""
+"""The simulated bank over HTTP, on a clock that only `advance_seconds` moves."""
 
 import io
 import json

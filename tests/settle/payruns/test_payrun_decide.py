@@ -381,7 +381,6 @@ def test_an_order_with_a_lost_answer_can_be_repeated(
 def test_two_concurrent_approvals_count_as_one(
     runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    """The other approval comes after this one has read the run."""
     orders, send = runs.desk.door, type(runs.desk.door).send
     runs.desk.door.by = GRACE
     other = list[Any]()

@@ -32,7 +32,7 @@ ALICE, BOB = row("ACCOUNT#alice"), row("ACCOUNT#bob")
 
 @pytest.fixture
 def book() -> Book:
-    """Three currencies, one settlement at each possible point."""
+    """Accounts in three currencies, and one settlement at each possible point."""
     return at_work()
 
 
@@ -138,7 +138,7 @@ def test_the_second_look_gets_the_entries_that_the_scan_found(book: Book) -> Non
 
 
 def test_an_account_can_have_the_name_of_a_settlement(book: Book) -> None:
-    """Both rows are missing. The account's later arrival says nothing about the settlement."""
+    """Both rows are missing at first. The account's reappearance says nothing about the settlement."""
     book.open(HELD, 100)
     drop(row(f"ACCOUNT#{HELD}"))(book)
     drop(settlement(HELD))(book)

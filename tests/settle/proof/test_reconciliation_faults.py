@@ -372,7 +372,7 @@ def test_a_negative_balance_is_a_fault_even_with_matching_entries(amount: int, f
 def test_a_write_off_covers_the_unreversed_slot_despite_equal_times(
     name: str, stuck: str, other: str
 ) -> None:
-    """The functions' clocks differ: two slots may have the same time."""
+    """The functions' clocks differ, so two slots may have the same time."""
     book, key = given_back(), key_of(name)
     found, earlier = book.row(f"SETTLEMENT#{key}"), book.entry(key, f"compensate:{other}")
     at = found[f"{stuck}_reversed_at"]

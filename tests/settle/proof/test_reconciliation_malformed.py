@@ -137,7 +137,7 @@ def test_rows_that_depend_on_a_malformed_row_are_faulty(book: Book, find: Find, 
 
 
 def test_sums_beyond_64_bits_are_exact(book: Book) -> None:
-    """SQLite's own sums have 64 bits. Only single amounts and balances must fit."""
+    """SQLite's own sums have 64 bits: enough for each balance, too few for their total."""
     for number in range(20):
         book.open(f"carla-{number}", 2**62)
 

@@ -15,7 +15,7 @@ from tests.settle.plants import always
 from tests.world.picture import after
 
 SETTLEMENTS = 2_200
-"""Twice as many as fill each batch."""
+"""Number of settlements, enough to fill each batch twice."""
 
 
 def entry(key: str, posted_at: str = "2026-11-20T12:00:00.000Z") -> EntryFacts:

@@ -79,7 +79,7 @@ FIRST: dict[str, Callable[[Row], bool]] = {
     "settlements and entries": lambda row: keys.is_settlement(row) or keys.is_entry(row),
     "none": lambda row: False,
 }
-"""Rows that a scan meets before an event; it meets the others after it."""
+"""Choices of rows that a scan meets before an event; it meets all other rows after it."""
 
 
 @pytest.mark.parametrize(

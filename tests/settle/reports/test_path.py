@@ -35,8 +35,8 @@ def shown(found: list[Walk], machine: str) -> list[str]:
 def test_the_shown_path_is_the_one_the_machines_took(desk: Desk, way: Way) -> None:
     """Each committed step is on the path with its time. Only an unfinished settlement has a position.
 
-    A claimed key shows its first state: no execution exists yet. A write-off commits no reversal: losses
-    cover it, and the path shows the decision.
+    A claimed key shows its first state, because no execution exists yet. A write-off shows its decision,
+    because losses cover the step and no reversal commits.
     """
     way(desk)
     state = SettlementState.from_row(desk.row())

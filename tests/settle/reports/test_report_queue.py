@@ -23,7 +23,7 @@ FLYING = "order-flying-0001"
 
 
 class CloudWatch:
-    """Figures of the scheduled proofs, or a failure to raise."""
+    """CloudWatch with figures of the scheduled proofs, or with a failure to raise."""
 
     def __init__(self) -> None:
         self.points: dict[str, list[dict[str, Any]]] = {}

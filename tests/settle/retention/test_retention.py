@@ -26,7 +26,7 @@ LATER = NOW + timedelta(days=DAYS + 2)
 
 
 class Clock:
-    """A clock for the commands' modules, which also parse instants."""
+    """Replaces `datetime` in the commands' modules: a clock, which also parses instants."""
 
     fromisoformat = staticmethod(datetime.fromisoformat)
     now = staticmethod(lambda zone: LATER)

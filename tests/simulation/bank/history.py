@@ -1,6 +1,6 @@
-"""A bank beside the books, drawn from a seed, and the faults that it makes.
+"""Draws from a seed the books' orders, the bank's lines for them, and one fault.
 
-References, amounts and ids repeat; a correct history must still agree.
+References, amounts and ids repeat, but a correct history must still agree.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class History:
     """Statements that a person forgets to pass: account and day."""
 
     expected: list[tuple[Kind, str]] = field(default_factory=list)
-    """Kind of each finding, and the key of its order or the bank's reference of its line."""
+    """Each expected finding: its kind, and its order's key or its line's reference at the bank."""
 
     length: int = 8
 
@@ -108,7 +108,7 @@ def _number(history: History) -> None:
 
 
 def compared(history: History, days: int = DAYS) -> Verdict:
-    """Compare the orders with the statements of all days, in any order, some of them twice."""
+    """Compare the books' orders with all days' statements, which are read in random order, some twice."""
     draw, statements, findings = history.random, list[Statement](), list[Finding]()
     accounts = [(f"{currency}-{number}", currency) for currency in _CURRENCIES for number in range(2)]
     files: list[tuple[str, Statement, list[Line]]] = [
@@ -227,7 +227,7 @@ def _late(history: History, order: Order, line: Line) -> None:
 
 
 def _forgotten(history: History, order: Order, line: Line) -> None:
-    """Leave out a statement: the gap is a finding; its orders are still awaited."""
+    """Leave out a statement, which is a finding; its orders are not, because they are still awaited."""
     history.left_out.add((line.account, line.booked))
     history.expected.append((Kind.GAP, ""))
 

@@ -1,4 +1,4 @@
-"""The reader of statements under faults: a bank, people who book, and runs that die, repeat and overlap.
+"""Simulates a bank, people who book its lines, and readers of statements that die, repeat and overlap.
 
 people ──▶ orders ─┐
                    ├──▶ runs of ReadStatements ──▶ rows, checked at each commit and at the end
@@ -122,8 +122,6 @@ _FAULTS = ("killed before", "killed after", "lost", "throttled", "half")
 
 
 class Recording:
-    """One seed's stage, its bank and its people."""
-
     def __init__(self, seed: int) -> None:
         self.random = Random(f"recording {seed}")
         self.hub = Hub(Random(f"order {seed}"))
@@ -139,10 +137,10 @@ class Recording:
         )
         self.s3 = MemoryS3(page=self.random.choice((1, 2, 100)))
         self.proposals: dict[str, str] = {}
-        """Digests of proposals, by key."""
+        """Digests of proposals, by the proposal's key."""
 
         self.files: dict[str, list[Movement]] = {}
-        """Each file's lines, by its digest."""
+        """Each statement's lines, by the digest of its file."""
 
         self.lines: list[Movement] = []
         self.store = Store(Faulty(self, self.table, writes=_WRITES), "simulated", pause=self._pause)
@@ -180,7 +178,7 @@ class Recording:
     # Those who act.
 
     def _books(self) -> None:
-        """Add up to two lines of the bank and, mostly, their order."""
+        """Add up to two lines at the bank and, mostly, place the order that they belong to."""
         random = self.random
         kind = random.choice((OrderKind.DEPOSIT, OrderKind.WITHDRAW))
         reference, amount = random.choice(REFERENCES), random.choice(AMOUNTS)
@@ -211,7 +209,7 @@ class Recording:
         )
 
     def _proposes(self) -> None:
-        """Propose lines without an order; approvers book them."""
+        """Propose to book lines that have no order, and let others approve."""
         random, matched = self.random, {pk for pk, sk in self.rows if sk == "MATCH"}
         alone = [pk for pk, sk in self.rows if sk == "LINE" and pk not in matched]
         some = random.sample(sorted(alone), min(len(alone), random.choice((1, 2, 5))))
@@ -234,7 +232,7 @@ class Recording:
             demand(by != "olga", "who proposes lines does not book them", key)
 
     def _tells(self, day: int) -> None:
-        """Put a day's statement, perhaps twice, perhaps after a truncated copy."""
+        """Upload a day's statement, perhaps twice, perhaps after a truncated copy."""
         told = self.day(day)
         own = [one for one in self.lines if one.day == told]
         before = sum(_signed(one) for one in self.lines if one.day < told)
@@ -380,7 +378,6 @@ def _person(name: str) -> Caller:
 
 
 def _half(answer: Any, parameters: Any) -> Any:
-    """Return an answer that leaves some rows unread."""
     ((name, asked),) = parameters["RequestItems"].items()
     rows = answer["Responses"].get(name, [])
     left = rows[len(rows) // 2 :]

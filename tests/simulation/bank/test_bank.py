@@ -11,11 +11,11 @@ from tests.simulation.bank import history
 from tests.simulation.bank.history import FAULTS, compared, faulty, findings_of, right
 
 SEEDS, LONG = 300, 3_000
-"""Numbers of seeds; planted bugs need LONG."""
+"""Seeds in each gate, and in the long test that finds the planted bugs."""
 
 
 def fault_of(seed: int) -> str | None:
-    """Return the first wrong finding about a seed's two histories, or None."""
+    """Return how the findings on a seed's correct and faulty histories are wrong, or None."""
     if found := list(findings_of(compared(right(seed)))):
         return f"seed {seed}: a right history has {found}"
     name, drawn = faulty(seed)
@@ -36,8 +36,6 @@ def test_in_3000_histories_exactly_the_planted_faults_are_reported() -> None:
 
 
 def changed(*edits: tuple[str, str]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Plant a bug: edit the text of the spool."""
-
     def plant(patch: pytest.MonkeyPatch) -> None:
         text = Path(spool.__file__).read_text()
         for old, new in edits:

@@ -1,4 +1,4 @@
-"""Histories of the reader of statements under faults, and bugs that these find."""
+"""Histories of the reader of statements keep the rules, and find planted bugs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from settlement.bank.spool import Spool
 from tests.simulation.bank.recorded import fault_of
 
 SEEDS, LONG = 60, 400
-"""Numbers of seeds; planted bugs need LONG."""
+"""Seeds in each gate, and in the long test that finds the planted bugs."""
 
 
 def test_each_history_keeps_the_rules() -> None:
@@ -107,7 +107,7 @@ FINDS = {
     "days are of no matter": 268,
     "a file that is gone fails the run": 16,
 }
-"""A seed that finds each bug, tried first."""
+"""For each planted bug, a seed that finds it and is tried first."""
 
 
 def test_each_recorded_seed_belongs_to_a_planted_bug() -> None:

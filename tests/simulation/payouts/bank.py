@@ -1,6 +1,6 @@
-"""A bank with faults, on a virtual clock.
+"""Simulates a bank with faults, on a virtual clock.
 
-It pays an accepted request at its script's time, and forgets keys after its window, or at once.
+It pays an accepted request when its script says so, and remembers a key only during its window.
 """
 
 import json
@@ -28,14 +28,15 @@ NOBODYS = reference_of("payout-of-nobody-0001")
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """The bank's acts about a payment, at times counted from its arrival.
+    """The acts of the bank, of persons and of an adversary in one life of a payout.
 
-    `closed_for`: it answers nothing from the start. `dark_for`: its answers after an arrival are lost.
-    `in_progress`: it answers a request with an undeclared reason, and pays. `lies`: it says paid, and pays
-    nothing. `events`: when it announces a change. `wrong`: a fault of its statement; "booked by an order": a
-    person has booked the debit. `return_line_after`: the delay of a return's line.
+    The bank's times count from a payment's arrival. `closed_for`: it answers nothing from the start.
+    `dark_for`: its answers after an arrival are lost. `in_progress`: it answers with an undeclared reason,
+    but pays. `lies`: it says paid, but pays nothing. `events`: when it announces a change. `wrong`: a fault
+    of its statement; "booked by an order": a person has booked the debit. `return_line_after`: the delay of
+    a return's line.
 
-    The world's fields, with times from its start. `opens_after`: the account takes money again.
+    The other times count from the life's start. `opens_after`: the account takes money again.
     `freezes_after`: a person freezes the destination. `alters_after`: an adversary writes another IBAN on the
     payout's row, with the right digest. `restored_after`: the table is as it was after the reservation.
     Persons "from the row" do not phone the bank; "patient" ones contradict it only if it stays silent.
@@ -95,9 +96,9 @@ class Payment:
 
 @dataclass(frozen=True)
 class BookedLine:
-    """A movement of the bank's account. `sign`: 1 out, -1 back.
+    """A line of the bank's statement. `sign`: 1 for money out, -1 for money back.
 
-    `is_right`: it fits the payout. `is_taken`: an order has it. `is_recall`: it reverses a return.
+    `is_right`: it fits the payout. `is_taken`: an order has booked it. `is_recall`: it reverses a return.
     """
 
     name: str
@@ -112,7 +113,7 @@ class BookedLine:
 
 @dataclass
 class SimulatedBank:
-    """A bank that follows a script; `now` is the true time."""
+    """A bank that follows a script; `now` is the time without clock errors."""
 
     script: Script
     started_at: datetime
@@ -178,7 +179,6 @@ class SimulatedBank:
         return answer
 
     def paid(self) -> int:
-        """Number of payments that have left."""
         return sum(one.paid_at <= self.now() for one in self.payments)
 
     def net(self) -> int:
@@ -217,7 +217,7 @@ class SimulatedBank:
             yield BookedLine(f"stray-{number}", one.reference, amount, -1, one.refused_at + DAY, False)
 
     def changes(self) -> list[datetime]:
-        """Times of its events about payments, and of its statement's changes."""
+        """Times at which a payment arrives, leaves, is refused or comes back."""
         return sorted(
             {
                 moment

@@ -1,4 +1,4 @@
-"""Lives that a seed draws: a bank of any mixture, and up to six deviations."""
+"""Draws a payout's life from a seed: a bank of mixed properties, and up to six deviations."""
 
 import random
 from dataclasses import dataclass, fields, replace
@@ -11,7 +11,7 @@ from tests.simulation.payouts.lives import SCRIPTS, Deviation, Kind, Life
 
 DEVIATIONS_MAX = 6
 CALLS_APART = 7
-"""Mean number of calls between deviations: most of a payout's moves are in its first 30 calls."""
+"""Mean number of calls between deviations: few, since most of a payout's moves are in its first 30 calls."""
 
 FIELDS_MIXED_MAX = 3
 ALL_KINDS: tuple[Kind, ...] = tuple(
@@ -19,7 +19,7 @@ ALL_KINDS: tuple[Kind, ...] = tuple(
 )
 
 _FAULTS = ("wrong", "lies", "in_progress", "alters_after", "return_line_after", "word_of_return")
-"""Fields that are never mixed into another script."""
+"""Fields of a script that are never mixed into another one."""
 
 _MIXED = {
     one.name: sorted({getattr(script, one.name) for script in SCRIPTS}, key=str)
@@ -28,11 +28,11 @@ _MIXED = {
 }
 _TIMES = ("window", "pays_after", "refuses_after", "returns_after", "closed_for", "dark_for", "freezes_after")
 _BESIDE_FAULTS = ("closed_for", "events", "freezes_after", "window")
-"""The only fields mixed into a faulty bank, because its rules depend on its other times."""
+"""The only fields that are mixed into a faulty bank, because the fault's rules depend on its other times."""
 
 _ASKED_FOR = 9 * DAY
 _CLOSED_OF = 100
-"""One life in this many has an account that never opens, so persons retry for weeks, in 9,000 calls."""
+"""A closed account stays closed in only one life in this many, because persons retry in 9,000 calls."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _script(chance: random.Random) -> Script:
 def _can_be_known(script: Script) -> bool:
     """Return whether the bank, its statement or persons can ever report the payment's end.
 
-    After ten days without a statement the bank is asked no more. A silent bank reports
-    neither a return nor the send that a restored row has forgotten.
+    Without a statement, the bank is asked for only ten days. A silent bank reports neither a return
+    nor the send that a restored row has forgotten.
     """
     ends = script.refuses or min(script.pays_after, script.refuses_after) < NEVER
     is_silent = script.dark_for >= NEVER
@@ -88,7 +88,7 @@ def _value(chance: random.Random, name: str) -> Any:
 
 
 def _deviations(chance: random.Random) -> tuple[Deviation, ...]:
-    """Draw deviations. Only one caller is frozen, as two would exceed a bank's margin."""
+    """Draw deviations. At most one freezes a caller, because two freezes would exceed WINDOW_MARGIN."""
     at, found = 0, list[Deviation]()
     kinds = list(ALL_KINDS)
     for _ in range(chance.randint(0, DEVIATIONS_MAX)):
@@ -101,7 +101,6 @@ def _deviations(chance: random.Random) -> tuple[Deviation, ...]:
 
 
 def told(seed: int) -> str:
-    """The whole history of a seed's life."""
     drawn = draw(seed)
     life = lived(Life(drawn.script, drawn.deviations))
     is_set = {

@@ -1,4 +1,4 @@
-"""All lives of one payout, with up to two deviations, on a virtual clock.
+"""Runs all lives of one payout, with up to two deviations, on a virtual clock.
 
 A life runs one payout from its reservation until nothing is left to do. A deviation happens at a call of the
 bank or table; a fault between two calls belongs to the later one. A frozen caller waits while everything else
@@ -55,9 +55,9 @@ CALLS_MAX = 12_000
 """Maximum calls, a third above the longest life."""
 
 TAKEN_LATER = timedelta(days=10)
-"""Pause after persons' decision, while the account takes no money back."""
+"""Pause between persons' decisions while the account takes no money back."""
 NOT_TAKEN = 5 * DAY
-"""Pause after a closed or frozen account refused a call."""
+"""Pause before the next try after a closed or frozen account refused the money."""
 
 PAYOUT = Payout(
     key="payout-of-a-life-0001", account="alice", amount=4_820, currency="EUR", destination="landlord"
@@ -115,7 +115,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     ),
     "read": ("lost",),
 }
-"""Deviations by kind of call. At the table, `refused` would equal `killed before`."""
+"""Deviations by kind of call. The table has no `refused`, since it would equal `killed before`."""
 
 OF_PAIRS = frozenset({*KINDS["bank"], *KINDS["table"]} - {"clock ahead", "destination frozen"})
 """Kinds that are tried in pairs. Pairs of all kinds would take half as long again."""
@@ -127,7 +127,7 @@ class Deviation(NamedTuple):
 
 
 class Killed(BaseException):
-    """The caller is gone."""
+    """Raised to end a caller, as if its process had died."""
 
 
 @dataclass
@@ -263,7 +263,6 @@ class Life:
         self.run(START + HORIZON)
 
     def run(self, until: datetime) -> None:
-        """Run all events that are due up to `until`."""
         while True:
             due = self._due()
             if due is None or due[0] > until:
@@ -388,9 +387,9 @@ class Life:
         self.attempt(lambda one: hints.bring_forward(one.store, PAYOUT.reference, one.now()))
 
     def _unbooked(self) -> datetime | None:
-        """Return the next morning with an unbooked line.
+        """Return when persons next book a line, if any is left.
 
-        Each line is booked twice, since the list of lines lags.
+        They book each line twice, since the list of lines lags.
         """
         moments = [
             at
@@ -423,7 +422,7 @@ class Life:
                 return
 
     def _is_early(self, line: BookedLine) -> bool:
-        """Try a line on a restored row. Return whether the row still refuses it, not knowing its send."""
+        """Try to book a line on a restored row. Return whether the row, which forgot its send, refuses it."""
         state = self.state()
         if not (self._restored and state and not state.is_sent):
             return False
@@ -507,7 +506,7 @@ class Life:
             self.trace.append(f"{timestamp(self.clock)} refused {refused}")
 
     def _orders(self, state: State) -> Iterator[tuple[bool, Decision, str]]:
-        """Yield an unproposed approval, one person's wrong decision, then two persons' correct one."""
+        """Yield an approval without a proposal, one person's wrong decision, and two persons' right one."""
 
         def order(verdict: Verdict) -> Decision:
             return Decision(
@@ -545,7 +544,7 @@ class Life:
         return (place["pk"], place["sk"]) in self.table.items
 
     def _truth(self, state: State) -> Verdict:
-        """Return two persons' verdict: they phone the bank, or decide from the row alone."""
+        """Return the verdict of two persons, who phone the bank or decide from the row alone."""
         if state.in_suspense:
             return Verdict.GIVE_BACK
         if self.script.persons == "ask first" and state.cases == 1:
@@ -855,10 +854,10 @@ ALONE = Script(
     persons="from the row",
     statement=False,
 )
-"""A script run without deviations, since after a lost answer two persons would decide wrongly."""
+"""A script that has no deviations, since two persons would decide wrongly after a lost answer."""
 
 REPEATED_MAX = 5
-"""Maximum disturbed calls per place, besides its last call."""
+"""Maximum calls disturbed per place (kind, effect and status), besides the place's last call."""
 
 FIRST_MAX, APART_MAX = 6, 6
 """In a pair, the first deviation is within FIRST_MAX calls, the second within APART_MAX more."""

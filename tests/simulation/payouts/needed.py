@@ -1,4 +1,4 @@
-"""Each condition of the payouts' writes, and a call that only this condition refuses."""
+"""Lists, for each condition of the payouts' writes, a call that only this condition refuses."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -56,9 +56,9 @@ def _listed() -> Writes:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that must change nothing.
+    """A call that a condition must refuse, so it changes nothing.
 
-    `rows`: the table before. `earlier`: writes before the call. `refused`: the call's writes.
+    `rows`: the table at first. `earlier`: writes before the call. `refused`: the call's writes.
     """
 
     refused: Callable[[], Writes]
@@ -178,4 +178,4 @@ IDLE: Mapping[Atom, str] = {
     (f"writes._entry {step}", "ABSENT"): _BY_THE_ROW
     for step in ("reserve", "pay", "refuse", "return", "give-back")
 }
-"""Conditions that no call needs."""
+"""Conditions that no call fails alone, each with the reason."""

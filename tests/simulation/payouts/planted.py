@@ -1,4 +1,4 @@
-"""Bugs, planted one at a time into the room's functions; the lives have to find each.
+"""Lists bugs, planted one at a time into the payouts' functions, which the lives must find.
 
 A function keeps its name and module; only its code is replaced.
 """
@@ -541,7 +541,6 @@ def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
 
 
 def first_fault(bug: Bug) -> str | None:
-    """Return the first fault in the lives with a bug, or None."""
     scripts = [script for script in (*SCRIPTS, ALONE) if script.name in bug.scripts]
     with planted(bug):
         for lives in (singles, pairs):
@@ -552,7 +551,6 @@ def first_fault(bug: Bug) -> str | None:
 
 
 def _watched(lives: Iterator[Life]) -> Iterator[Life | str]:
-    """Yield the lives, or the error that the bug raises."""
     try:
         yield from lives
     except Exception as error:

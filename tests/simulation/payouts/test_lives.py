@@ -7,13 +7,13 @@ from tests.simulation.payouts.bank import Script
 from tests.simulation.payouts.lives import ALONE, SCRIPTS, Life, pairs, singles
 
 SAMPLE, LONG = 41, 3
-"""One deviation in this many is tried."""
+"""One deviation in SAMPLE is tried, or one in LONG in the long tests."""
 
 IN_PAIRS = (
     *("pays", "pays, no keys, no statement", "refuses", "returns at once", "dark, no keys"),
     *("closed, then dark", "keys of an hour"),
 )
-"""Each kind of bank: with keys and without, with a statement and without, never answering, refusing."""
+"""Scripts for pairs of deviations: banks with and without keys or a statement, silent or refusing."""
 
 
 def faults(lives: Iterator[Life]) -> tuple[list[str], set[Status], int]:

@@ -1,4 +1,4 @@
-"""Lives that a seed draws: a run of any script with more orders, and up to four deviations."""
+"""Draws a pay run's life from a seed: a script with more orders, and up to four deviations."""
 
 import random
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from tests.simulation.payruns.lives import KINDS, SCRIPTS, Deviation, Kind_, Lif
 
 DEVIATIONS_MAX, ORDERS_MAX = 4, 3
 CALLS = 500
-"""Deviations are drawn among this many calls; most lives have fewer."""
+"""Deviations are drawn among this many first calls, but most lives have fewer."""
 
 ALL_KINDS: tuple[Kind_, ...] = tuple(sorted({kind for kinds in KINDS.values() for kind in kinds}))
 ROUTES, PERSONS = ("propose", "approve", "run", "pause", "cancel"), ("ada", "bea", "carl")
@@ -41,7 +41,7 @@ def _script(chance: random.Random) -> Script:
 
 
 def _deviations(chance: random.Random, script: Script) -> tuple[Deviation, ...]:
-    """Draw deviations. Only one caller is frozen, as the model ends after three hours."""
+    """Draw deviations. At most one freezes a caller, for two hours, because a life ends after three."""
     kinds = [one for one in ALL_KINDS if one != "money" or script.kind is Kind.PAYOUTS]
     found = list[Deviation]()
     for at in sorted(chance.sample(range(1, CALLS + 1), chance.randint(0, DEVIATIONS_MAX))):
@@ -61,7 +61,6 @@ def outcome(seed: int) -> Outcome:
 
 
 def told(seed: int) -> str:
-    """The whole history of a seed's life."""
     drawn = draw(seed)
     life = lived(Life(drawn.script, drawn.deviations))
     calls = (f"{at} {kind} {what}" for at, (kind, what) in enumerate(life.places, 1))

@@ -1,4 +1,4 @@
-"""All lives of a 90-line run, with one deviation at a table call or a start."""
+"""Runs all lives of a pay run of 90 lines, with one deviation at a call of the table or at a start."""
 
 import random
 from collections import Counter
@@ -64,7 +64,7 @@ KINDS: dict[str, tuple[Kind_, ...]] = {
 }
 
 Order = tuple[int, str, str]
-"""Minute, order and person."""
+"""The minute of an order, its route, and the person who gives it."""
 
 APPROVED: tuple[Order, ...] = (
     *((0, "propose", "ada"), (1, "approve", "ada"), (1, "approve", "bea"), (1, "approve", "role/BEA")),
@@ -109,7 +109,7 @@ class Deviation(NamedTuple):
 
 
 class Killed(BaseException):
-    """The caller is gone."""
+    """Raised to end a caller, as if its process had died."""
 
 
 @lru_cache
@@ -287,7 +287,7 @@ class Life:
                 return
 
     def order(self, route: str, person: str) -> bool:
-        """Give an order. Return whether the person need not repeat it."""
+        """Give an order. Return whether its answer is final, so the person need not repeat it."""
         arn = f"arn:aws:sts::1:assumed-role/{person}" if "/" in person else f"arn:aws:iam::1:user/{person}"
         caller = Caller(by=arn, user_id=person, request_id="1", source_ip="::1")
         body: dict[str, Any] = {"run": self.run, "digest": self.digest}
@@ -579,7 +579,7 @@ def _what(asked: dict[str, Any]) -> str:
 
 
 ALIKE_MAX = 2
-"""Maximum disturbed calls per place, besides its last call."""
+"""Maximum calls disturbed per place (kind and effect), besides the place's last call."""
 
 
 def singles(script: Script, every: int = 1, first: int = 0, kinds: Collection[str] = ()) -> Iterator[Life]:

@@ -1,4 +1,4 @@
-"""Each condition of the runs' writes, and a call that only this condition refuses."""
+"""Lists, for each condition of the pay runs' writes, a call that only this condition refuses."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -36,9 +36,9 @@ Writes = tuple[Write, ...]
 
 @dataclass(frozen=True)
 class Call:
-    """A call that must change nothing.
+    """A call that a condition must refuse, so it changes nothing.
 
-    `rows`: the table before. `earlier`: writes before the call. `refused`: the call's writes.
+    `rows`: the table at first. `earlier`: writes before the call. `refused`: the call's writes.
     """
 
     refused: Callable[[], Writes]
@@ -59,7 +59,6 @@ class Call:
 
 
 def _of(state: Run, refused: Callable[[], Writes]) -> Call:
-    """Return a write that was built from another state than the row's."""
     return Call(refused, (state.to_row(),))
 
 
@@ -127,4 +126,4 @@ NEEDED: Mapping[Atom, tuple[Call, ...]] = {
     ("writes.taken", "ABSENT"): (Call(_taken, earlier=_refused),),
 }
 IDLE: Mapping[Atom, str] = {}
-"""Conditions that no call needs."""
+"""Conditions that no call fails alone, each with the reason."""

@@ -1,4 +1,4 @@
-"""Bugs, planted one at a time into the room's functions; the lives have to find each."""
+"""Lists bugs, planted one at a time into the pay runs' functions, which the lives must find."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.simulation.payruns.lives import SCRIPTS, Deviation, Life, Script, sin
 
 @dataclass(frozen=True)
 class Bug(payouts.Bug):
-    """`kinds`: deviations that find the bug; empty for any."""
+    """A bug to plant. `kinds`: the deviations that find it; empty if any can."""
 
     kinds: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from settlement.payruns.run import Status
 from tests.simulation.payruns.lives import FORGED, SCRIPTS, Life, Script, singles
 
 SAMPLE, LONG = 31, 3
-"""One deviation in this many is tried."""
+"""One deviation in SAMPLE is tried, or one in LONG in the long tests."""
 
 
 def faults(script: Script, every: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Starters over HTTP: repeated, concurrent, late and conflicting posts, some with queue messages."""
+"""Simulates starters over HTTP, whose posts are repeated, concurrent, late or conflicting."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,10 @@ DOOR_MS_MAX = 30_000
 
 
 def posts(seed: int) -> bool:
-    """Return whether this world has starters over HTTP; others are unchanged."""
     return seed % EVERY in RESIDUES and is_there("doors")
 
 
 class Acceptor:
-    """Posting starters and their answers, with their own random stream."""
-
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"posts {seed}", world.hub.place)
         self._wrote: set[int] = set()
@@ -41,7 +38,7 @@ class Acceptor:
         self._owners: set[str] = set()
 
     def plan(self, key: str) -> None:
-        """Plan posts of a payment, mostly equal, and some queue messages."""
+        """Schedule a payment's posts, mostly with equal content, and perhaps a queue message."""
         chance, people, world = self._random, self._world.people, self._world
         request: dict[str, Any] = {"payer": chance.choice(("alice", "bob")), "payee": "carol"}
         request |= {"amount": chance.choice(("2.00", "19.50", "400.00")), "currency": world.currency}
@@ -78,7 +75,6 @@ class Acceptor:
             world.hub.sleep(self._random.randint(100, MINUTE_MS))
 
     def _send(self, asked: dict[str, Any]) -> bool:
-        """Send a call and check its answer; return whether it is final."""
         world, key = self._world, asked["headers"]["idempotency-key"]
         before = world.oracle.settlements.get(key)
         call = world.cloud.call("AcceptSettlements", asked)
@@ -124,7 +120,7 @@ class Acceptor:
         )
 
     def _is_started_for_its_claim(self, asked: dict[str, Any]) -> None:
-        """Check that no execution starts for another's claim."""
+        """Check that this call's execution starts only if it owns the claim."""
         from settlement.doors.starting import parse_start  # noqa: PLC0415 (the room may be gone)
 
         name = parse_start(asked["headers"], json.loads(asked["body"]), self._world.config).execution

@@ -1,4 +1,4 @@
-"""Late calls within a seed's history: many short histories at the cost of a long one."""
+"""Adds late calls to a seed's history, since many short histories cost no more than a long one."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,17 +14,16 @@ from tests.simulation.seeded.moments import HOUR_MS, Late, Life, Recorded, overd
 from tests.world.expressions import Item
 
 PLACES, STUCK_PLACES = 5, 20
-"""Moments per seed with calls, and extra ones for stuck settlements."""
+"""Moments per seed at which late calls are made, and further ones around LIMBO."""
 
 CALLS = 16
 
 _WITH_FAULTS = 0.15
 _WITH_FAULTS_IF_RARE = {"KycDecided": 0.6, "StartSettlements": 0.6}
-"""The share of calls with faults; higher for rare functions."""
+"""The share of a rare function's late calls that have faults."""
 
 
 def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance | None]]:
-    """Yield immediate and late calls on a settlement, some with faults."""
     random, moments = Random(f"afterwards {seed}"), world.moments
     for row, acts in _places(world, random):
         seen = acts if random.random() < 0.5 else random.randrange(acts + 1)
@@ -46,7 +45,7 @@ def late_calls(world: Recorded, seed: int) -> Iterator[tuple[Life, Late, Chance 
 
 
 def _places(world: Recorded, random: Random) -> Iterator[tuple[Item, int]]:
-    """Yield settlements' last rows with moments, random or around LIMBO."""
+    """Yield moments, random or around LIMBO, each with a settlement's last row."""
     rows = [world.oracle.settlements[key] for key in sorted(world.oracle.settlements)]
     for _ in range(PLACES if rows else 0):
         yield random.choice(rows), random.randrange(len(world.moments))

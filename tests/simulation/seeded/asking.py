@@ -1,4 +1,4 @@
-"""A KYC exchange ends in time, and its failure is never a stall."""
+"""Checks that a KYC exchange ends in time, and that its failure never stalls a payment."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.world.definitions import stalling
 from tests.world.interpreter import Execution
 
 EXCHANGE_MS = _kyc._client.endpoint.exchange_seconds * 1000
-"""The client's timeout, verified in `tests/kyc`."""
+"""The KYC client's timeout, verified in `tests/kyc`."""
 
 
 def is_counted(milliseconds_left: int, key: str) -> None:
@@ -18,7 +18,7 @@ def is_counted(milliseconds_left: int, key: str) -> None:
 
 
 def is_no_stall(execution: Execution) -> None:
-    """Check that an unanswered payment is not held until its deadline, except on a stage with checks."""
+    """Check that a payment without a KYC answer does not stall, unless the stage has checks."""
     if (
         execution.machines.definitions is stalling()
         or execution.status != "FAILED"

@@ -1,4 +1,4 @@
-"""People with orders on accounts: repeated, concurrent, late, conflicting."""
+"""Simulates people whose orders on accounts are repeated, concurrent, late or conflicting."""
 
 import json
 from random import Random
@@ -16,25 +16,22 @@ OTHERWISE: tuple[tuple[str, str], ...] = (("reason", "another"), ("account", "ca
 
 
 NEWCOMER = "erin"
-"""An initially missing account."""
+"""An account that does not exist at first."""
 
 
 def pays_in_an_asset(seed: int) -> bool:
-    """Return whether this world pays in an asset: one in ten."""
     return seed % 10 == 9
 
 
 def administers(seed: int) -> bool:
-    """Return whether this world has orders on accounts: one in four, a third of these with a merchant.
+    """Return whether this world has orders on accounts, in euros and dollars.
 
-    Other worlds are unchanged. Orders are in euros and dollars.
+    One world in four has them, a third of these with a merchant.
     """
     return seed % 12 in (4, 8, 11) and not pays_in_an_asset(seed)
 
 
 class Bank:
-    """People with orders, and their knowledge of accounts."""
-
     def __init__(self, world: "World") -> None:
         self._world = world
         self._held: dict[str, set[int]] = {}
@@ -54,7 +51,7 @@ class Bank:
             self._empty_and_close(chance.one_of(accounts), prefix)
 
     def welcome(self, key: str, random: Random) -> None:
-        """Perhaps open and close an account, and pay it around these times."""
+        """Perhaps open and close the newcomer's account, and pay it around these times."""
         people, currency = self._world.people, self._world.currency
         begins = random.choice((0, 1_000, 3_000, 60_000))
         about = {"account": NEWCOMER, "by": "olga", "reason": "as agreed"}
@@ -86,7 +83,6 @@ class Bank:
         self._send(self._order(chance.one_of(kinds), account, prefix), at)
 
     def _empty_and_close(self, account: str, prefix: str) -> None:
-        """Empty and close an account, which others may still pay."""
         chance, world = self._world.chance, self._world
 
         def empty() -> None:
@@ -146,7 +142,7 @@ class Bank:
         return self._world.table.items.get((f"ORDER#{order['key']}", "ORDER"))
 
     def _is_true(self, order: dict[str, str], answer: dict[str, Any]) -> None:
-        """Check an answer: the order is recorded, and the account had this balance."""
+        """Check that an answered order is recorded, and that the account once had the answered balance."""
         row, account = self._recorded(order), answer["account"]
         demand(row and _same(order, row), "an answered order is on record as it was given", order)
         told = answer["order"]

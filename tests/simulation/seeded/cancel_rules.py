@@ -1,4 +1,4 @@
-"""Rules of a cancellation: only its starter, in time, for the sequence the starter has seen."""
+"""Checks that only a payment's starter cancels it, in time, and at the sequence that the starter saw."""
 
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,6 @@ _BEGUN = _CHANGED | {"reversed_for", "resolutions", "in_flight_since"}
 
 
 def by_right(key: str, old: Item | None, new: Item, posted: dict[str, Any], asking: Asking) -> None:
-    """Check that only its starter cancels a settlement, while possible."""
     if asking.function != "CancelSettlement":
         kept = is_cancelled(new) == is_cancelled(old)
         demand(

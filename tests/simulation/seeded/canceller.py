@@ -1,4 +1,4 @@
-"""Cancelling starters: random, repeated, concurrent, late, and by sequence."""
+"""Simulates starters that cancel their payments: repeatedly, concurrently, too late, or by sequence."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,10 @@ DOOR_MS_MAX = 30_000
 
 
 def cancels(seed: int) -> bool:
-    """Return whether this world has cancellations; others are unchanged."""
     return seed % EVERY in RESIDUES and is_there("doors")
 
 
 class Canceller:
-    """Cancelling starters and their answers, with their own random stream."""
-
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"cancels {seed}", world.hub.place)
         self._wrote: set[int] = set()
@@ -80,7 +77,6 @@ class Canceller:
         self._send(key, posting.cancel(request, key))
 
     def _cancel(self, key: str, looks: int, pause_ms: int = 0) -> None:
-        """Wait until cancelling is possible, then cancel until answered."""
         world, chance = self._world, self._random
         for _ in range(looks):
             if can_be_cancelled(world.oracle.settlements.get(key)):
@@ -99,7 +95,7 @@ class Canceller:
             world.hub.sleep(chance.randint(100, 60_000))
 
     def _asked(self, key: str, row: Item | None) -> dict[str, Any]:
-        """Return a cancellation with the right or another request and sequence."""
+        """Return a cancellation whose request and sequence are sometimes wrong."""
         chance, request = self._random, request_of(row) if row else dict(posting.NAMELESS)
         if chance.random() < 0.1:
             request["amount"] = "6.66"
@@ -108,7 +104,6 @@ class Canceller:
         return posting.cancel(request, key, **headers)
 
     def _send(self, key: str, asked: dict[str, Any]) -> bool:
-        """Send a call and check its answer; return whether it is final."""
         world = self._world
         before = world.oracle.settlements.get(key)
         call = world.cloud.call("CancelSettlement", asked)

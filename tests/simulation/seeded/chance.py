@@ -45,7 +45,7 @@ READS = (
     Fault.STOPPED,
 )
 WRITES = (Fault.CONFLICT, Fault.CONFLICT, *READS, Fault.LOST, Fault.LOST)
-"""Faults of writes only are listed twice, since writes are rare."""
+"""Faults of a write. Those that only writes have are listed twice, since writes are rare."""
 ASKS = (*READS, Fault.SILENT, Fault.SILENT)
 STARTS = (Fault.THROTTLED, Fault.UNREACHED, Fault.LOST, Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.FROZEN)
 CALLS = (Fault.TWICE, Fault.THROTTLED, Fault.UNREACHED, Fault.STOPPED)
@@ -53,10 +53,10 @@ TASKS = (Fault.THROTTLED, Fault.LOST, Fault.STOPPED)
 
 
 BROKEN = ("Runtime.ImportModuleError", "KeyError", "Runtime.OutOfMemory", "ClientError")
-"""Errors after a bad deployment, listed in no definition."""
+"""Errors of a badly deployed function, which no machine's definition lists."""
 
 REVERSALS = ("BeginCompensation", "RefundFee", "ReclaimFunds", "ReclaimFunds", "VoidHold", "EnterLimbo")
-"""Functions that a deployment may break; their failures are never refusals."""
+"""Functions that a bad deployment can break. Their failures are never refusals."""
 
 OUTAGES = (
     ("reads", "writes"),
@@ -71,7 +71,7 @@ OUTAGES = (
 
 
 class Streams(Random):
-    """Random numbers, in a stream per place: one more call at a place changes no other place's numbers."""
+    """Random numbers in a stream per place, so one more call at a place changes no other place's numbers."""
 
     def __init__(self, seed: int | str, place: Callable[[], str] = str) -> None:
         self._streams, self.place = dict[str, Random](), place
@@ -149,7 +149,7 @@ class Chance:
         return int(self.random.random() * self._slow)
 
     def frozen(self) -> int:
-        """Return a freeze's milliseconds: up to 25 minutes, beyond the deadline."""
+        """Return a freeze's length in milliseconds: up to 25 minutes, which is past the deadline."""
         return int(2 ** (13 + self.random.random() * 7.5))
 
     def within(self, low: int, high: int) -> int:
@@ -171,7 +171,7 @@ class Chance:
 
 
 class Script(Chance):
-    """No chance: a call takes 1 ms each way, and the script sets faults by call number."""
+    """Replaces chance: a call takes 1 ms each way, and the script sets faults by call number."""
 
     def __init__(self, faults: Mapping[int, Fault], luck: float = 1.0) -> None:
         super().__init__(0)

@@ -1,4 +1,4 @@
-"""The stage's own checks: none in most worlds, else one to three, with faults, callbacks and strangers.
+"""Simulates a stage's own checks with faults, callbacks and strangers; most worlds have none.
 
 A check's answers follow from its token alone, so a later life of the world has the same answers. Some checks
 contradict their earlier answer.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 EVERY, PLACE = 13, 11
-"""Seeds with the remainder PLACE modulo EVERY have checks, since planted bugs were found in others."""
+"""Seeds with the remainder PLACE modulo EVERY have checks, because planted bugs were found in other seeds."""
 
 NAMES = ("limits", "delivered", "sanctions")
 WAIT_SECONDS = 600
@@ -39,7 +39,7 @@ class Checks:
     def __init__(self, world: "World", seed: int | None = None) -> None:
         self._world, self.seed = world, seed
         self._sent: set[tuple[str, str]] = set()
-        """Callbacks of the checks' own senders, by token and decision."""
+        """Callbacks, by token and decision, that the checks' own senders sent."""
 
         has_some = seed is not None and seed % EVERY == PLACE
         self._random = Random(f"checks {seed}")
@@ -64,7 +64,7 @@ class Checks:
         return {name: one.check for name, one in self.installed.items()}
 
     def ask(self, calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Any]:
-        """Stand in for `together.ask`: the slowest answer's time passes, at most `seconds`."""
+        """Ask the checks like `together.ask`, and let the slowest answer's time pass, at most `seconds`."""
         answers = {name: self._called(call) for name, call in calls.items()}
         if answers:
             self._world.hub.sleep(min(self._random.randint(0, 500), int(seconds * 1_000)))
@@ -107,7 +107,6 @@ class Checks:
             self._world.people.spawn("a stranger", random.randint(0, 60_000), self._intrude, name, key)
 
     def _tell(self, name: str, key: str, decision: str) -> None:
-        """Repeat a callback until its answer is final."""
         world = self._world
         self._sent.add((token_of(key, name), _SAID[decision]))
         for _ in range(12):
@@ -142,7 +141,6 @@ class Checks:
     # Rules
 
     def committed(self, old: Item | None, new: Item | None) -> None:
-        """Check a commit on a settlement's row against the evidence of all checks."""
         if not new or self.seed is None:
             return
         key, demanded = new["pk"]["S"].partition("#")[2], set(new.get("checks", {}).get("SS", ()))

@@ -1,4 +1,4 @@
-"""VerifyKyc's environments: each has a real circuit, and all share its row."""
+"""Simulates VerifyKyc's environments, each with a real circuit; all share the circuit's row."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TROUBLE_EVERY = 8
 """One world in this many has a troubled provider and faulty circuit calls.
 
-Elsewhere these calls take no time.
+In other worlds, circuit calls take no time.
 """
 
 PAYERS = {"dora": 60_000, "erin": 60_000}
@@ -68,7 +68,7 @@ class Client:
 
 
 class AtOnce:
-    """The table without faults and latency. A late call's early calls do not include these."""
+    """The table without faults and latency, whose calls do not count as a late call's early calls."""
 
     def __init__(self, world: "World") -> None:
         self.get_item = partial(MemoryDynamoDb.get_item, world.table)
@@ -104,8 +104,6 @@ class Environment:
 
 
 class Circuits:
-    """The running environment's circuit, and the provider's trouble."""
-
     def __init__(self, world: "World") -> None:
         self._world = world
         self.limits = Thresholds(failures=2, within_seconds=900, recovery_seconds=30)
@@ -179,7 +177,7 @@ class Circuits:
         return self._world.hub.now in self._dead and not self._world.chance.faults_end
 
     def _check_health(self) -> None:
-        """Call the scheduled check while the circuit is not closed, and rarely otherwise."""
+        """Make the scheduled health check while the circuit is not closed, and rarely otherwise."""
         world = self._world
         while True:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
@@ -241,7 +239,6 @@ class Circuits:
 
     @property
     def _environment(self) -> Environment:
-        """The process's environment, usually an idle one."""
         process = self._world.hub.process
         idle = []
         for one in self._environments:

@@ -1,4 +1,4 @@
-"""Rules of the circuit. Some hold only where all clocks agree and DynamoDB answered."""
+"""Checks the KYC circuit's rules, some of them only where all clocks agree and DynamoDB answered."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ CLOSES_MS_MAX = 75_000
 
 @dataclass
 class Knowledge:
-    """An environment's knowledge of the row, and its calls' results."""
+    """An environment's knowledge of the circuit's row, and its calls' results."""
 
     row: Item | None = None
     """The row as last seen; None before any call and after an unanswered one."""
@@ -75,11 +75,11 @@ class CircuitRules:
 
         self._counted: set[str] = set()
         self._counting: set[int] = set()
-        """The failing payments since then that DynamoDB has recorded, and their environments."""
+        """Failing payments that DynamoDB has recorded since the circuit closed, and their environments."""
 
         self._taken = self._answers = self._taken_in_all = 0
         self._has_failed, self._head_start = False, 0
-        """`_head_start`: failures counted besides `_failing`, from an earlier life or for a probation."""
+        """`_head_start`: failures that only the row counts, from an earlier life or for a probation."""
 
         self._changed_at = self._closed_at = self._unclosed_at = -KNOWN_MS_MAX
         self._probes: set[str] = set()
@@ -138,7 +138,7 @@ class CircuitRules:
         self._changed_at = self._world.hub.now
 
     def _gives_lease(self, old: Item | None, new: Item, payment: str, named: set[str]) -> None:
-        """Check a probe. Its times are comparable only if clocks agree."""
+        """Check a new probe, but its time only if clocks agree."""
         self._probes.add(text(new, "probe") or "")
         demand(payment not in named, "each probe is of another payment than those that failed", payment)
         if self._clocks_agree:
@@ -148,7 +148,6 @@ class CircuitRules:
             )
 
     def _counts(self, old: Item | None, new: Item, act: Act, named: set[str]) -> None:
-        """Check a change of the closed circuit: a count, or its opening."""
         before, after = number(old, "failure_count"), number(new, "failure_count")
         if act.name == "answered":
             demand(after < before, "an answer is written only to lower the count", act.payment)
@@ -171,7 +170,7 @@ class CircuitRules:
     # Acts.
 
     def admitted(self, known: Knowledge, probe: str | None) -> None:
-        """Check an admitted call.
+        """Check a call that the circuit admitted, unless clocks differ or the row was unreadable.
 
         If clocks differ, an environment can trust its knowledge longer. An unreadable row admits calls.
         """
@@ -184,7 +183,7 @@ class CircuitRules:
             demand(was_closed, "an open circuit lets only probes through", act.payment)
 
     def made_due(self) -> None:
-        """Check that an order makes an open circuit due, if clocks agree."""
+        """Check that a person's order makes an open circuit due for a probe, if clocks agree."""
         act = self._acts[self._world.hub.process]
         if not self._clocks_agree or text(self._row, "state") != "OPEN" or self._changed_at > act.began:
             return
@@ -192,7 +191,7 @@ class CircuitRules:
         demand(waited >= self._limits.recovery_seconds, "an order makes an open circuit due for its probe")
 
     def refused(self, known: Knowledge) -> None:
-        """Check a call that the circuit refused. If clocks differ, a recovery can last longer."""
+        """Check a call that the circuit refused, unless clocks differ, which can prolong a recovery."""
         act = self._acts[self._world.hub.process]
         demand(not known.reads, "a circuit that cannot be read is no outage", act.payment)
         if not self._clocks_agree or known.unanswered:
@@ -208,8 +207,8 @@ class CircuitRules:
     def failed(self, known: Knowledge, probe: str | None) -> None:
         """Check that a recorded failure is counted.
 
-        If clocks agree, failing payments are at most those that open the circuit, plus answers taken,
-        plus one per other environment.
+        If clocks agree, at most as many payments fail as open the circuit, plus one for each answer that
+        lowered the count, plus one per other environment.
         """
         act = self._acts[self._world.hub.process]
         if known.unanswered:
@@ -244,7 +243,7 @@ class CircuitRules:
     def at_the_end(self) -> None:
         """Check that the scheduled health check closes the circuit.
 
-        A fast clock may have opened it, so clocks must agree.
+        Clocks must agree, because a fast clock can have opened it.
         """
         if not self._clocks_agree or not self.has_schedule or self.is_closed:
             return
@@ -261,7 +260,6 @@ class CircuitRules:
         return _seconds(self._world.hub.now)
 
     def _names(self, row: Item | None) -> set[str]:
-        """Return the payments that failed since the circuit closed."""
         if self._named is None:
             self._named = set((text(row, "failed") or "").split())
             self._head_start = number(row, "failure_count")
@@ -284,5 +282,4 @@ def _seconds(milliseconds: int) -> int:
 
 
 def _since(row: Item | None) -> int:
-    """Return the start of the recovery, or of the probe's lease."""
     return number(row, "probed_at" if text(row, "state") == "HALF_OPEN" else "opened_at")

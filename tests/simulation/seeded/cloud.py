@@ -1,4 +1,4 @@
-"""Lambda and Step Functions with real handlers and definitions, concurrently."""
+"""Simulates Lambda and Step Functions, which run the real handlers and definitions concurrently."""
 
 import json
 from contextlib import suppress
@@ -28,7 +28,7 @@ KILLED = ("Runtime.ExitError", "Runtime.OutOfMemory", "Sandbox.Failure", "Sandbo
 UNHEARD_OF = ("Runtime.TruncatedResponse", "Runtime.InvokeTimeout", "Host.Reclaimed", "Extension.Crash")
 """Errors of a dead function: KILLED in most worlds, UNHEARD_OF in every third.
 
-Both are equally many, so the choice changes no other event.
+Both lists are equally long, so the choice between them changes no other event.
 """
 
 FUNCTION_MS = 8_000
@@ -50,7 +50,7 @@ class Call:
     """Start time in milliseconds."""
 
     is_claimed: bool = False
-    """Whether its settlement was claimed at its start."""
+    """Whether the settlement was already claimed when the call began."""
 
     answer: Signal = field(default_factory=Signal)
 
@@ -60,7 +60,7 @@ class RunningExecution(Execution):
     process: Process | None = None
     ended: Signal = field(default_factory=Signal)
     woken: Signal = field(default_factory=Signal)
-    """Set when the token returns."""
+    """Set when a call returns the execution's task token."""
 
     awaited: Call | None = None
 
@@ -213,7 +213,7 @@ class Cloud:
         return answer
 
     def _around(self, execution: Execution, call: Any) -> Any:
-        """Perform a task after a latency; other services than Lambda meet faults here."""
+        """Perform a state's task after a latency, and let services other than Lambda fail."""
         world = self._world
         world.hub.sleep(world.chance.latency())
         assert isinstance(execution, RunningExecution)

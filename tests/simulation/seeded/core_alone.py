@@ -1,4 +1,4 @@
-"""The core without rooms: no orders, reviews, webhook, queue, sweeps, events or pages.
+"""Simulates the core without rooms: no orders, reviews, webhook, queue, sweeps, events or pages.
 
 The provider fills the verify step. No payment enters LIMBO here; `tests/core` covers it.
 """
@@ -31,12 +31,10 @@ from tests.world.functions import FILES, HANDLERS
 from tests.world.memory_dynamodb import Changes
 
 SHOP_EVERY = 3
-"""One world in this many pays a merchant, which would need a sweep."""
+"""One world in this many pays a merchant, but holds no money, because no sweep exists."""
 
 
 class CorePeople(People):
-    """Upstream, provider, clock and interference, without orders."""
-
     def _send(self, request: dict[str, Any]) -> None:
         self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
 

@@ -1,4 +1,4 @@
-"""DeadlineExceeded requires that a deadline on the row has passed."""
+"""Checks that DeadlineExceeded is raised only after a deadline on the row has passed."""
 
 from tests.simulation.seeded.facts import demand, text
 from tests.simulation.seeded.rules import Asking

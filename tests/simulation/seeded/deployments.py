@@ -28,7 +28,7 @@ The retention exceeds a world's length and the proof's slack.
 """
 
 SECONDS_MAX = 240
-"""Maximum time between deployments, below a review or deadline."""
+"""Maximum time between deployments, shorter than a review or deadline."""
 
 
 class Deployments:
@@ -43,7 +43,6 @@ class Deployments:
         """Persons needed per decision."""
 
     def deploy(self, config: StageConfig, now: int) -> None:
-        """Deploy a configuration; `now` is in milliseconds."""
         days = self.retention_days
         config = replace(config, retention_days=days, shortest_retention_days=days, approvals=self.approvals)
         config = replace(config, row_layout=self.row_layout)
@@ -57,7 +56,7 @@ class Deployments:
         return len(self._since)
 
     def in_force(self, since: int) -> tuple[StageConfig, ...]:
-        """Return the configurations since a time; a frozen call keeps its first."""
+        """Return the configurations in force since a time, because a frozen call keeps its first."""
         later = tuple(config for at, config in self._since if at > since)
         return ([config for at, config in self._since if at <= since][-1], *later)
 

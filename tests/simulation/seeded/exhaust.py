@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.seeded.exhaust`: each fault and pair at each call of a scenario."""
+"""`python -m tests.simulation.seeded.exhaust` tries each fault and pair at each call of a scenario."""
 
 import argparse
 import sys
@@ -15,7 +15,6 @@ from tests.simulation.seeded.stage import Current, set_up
 
 
 def try_all(current: Current, name: str, all_faults: Iterable[Faults]) -> tuple[Result, dict[str, str]]:
-    """Run a scenario with each of the faults; return result and broken rules."""
     result, broken = Result(), {}
     for faults in all_faults:
         try:

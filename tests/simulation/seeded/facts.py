@@ -1,4 +1,4 @@
-"""The oracle's facts: wire rows, payloads, legal transitions."""
+"""Reads wire rows and payloads for the oracle's rules, and lists the legal transitions."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _BOUNDED = ("CO2", "EUR")
 
 
 DECIMALS = {"EUR": 2, "USD": 2, "CO2": 3}
-"""Decimals of currencies and the asset."""
+"""Number of decimals of each currency, and of the asset."""
 
 POISON = "a-row-that-makes-no-sense"
 """An unreadable row's key, at the head of the index."""
@@ -96,7 +96,7 @@ def settlement_in(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def order_in(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return TakeOrder's order, its decision, and the `by` that AWS proved."""
+    """Return an order from TakeOrder's payload, with its decision and the author that AWS proved."""
     body: dict[str, Any] = json.loads(payload["body"])
     decision = payload["routeKey"].partition("/orders/")[2].partition("/")[0]
     return {**body, "decision": decision, "by": payload["requestContext"]["authorizer"]["iam"]["userArn"]}
@@ -127,7 +127,7 @@ def has_row(account: str) -> bool:
 
 
 def counted_parts(row: Item | None) -> int:
-    """Return a row's partial reversals, in either layout."""
+    """Return the number of a row's partial reversals, in either layout."""
     return number(row, "reversals_in_part") or number(row, "parts")
 
 

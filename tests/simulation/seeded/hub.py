@@ -1,4 +1,4 @@
-"""Time and interleaving: one process runs at a time, in a greenlet."""
+"""Simulates time and concurrency: each process is a greenlet, and one runs at a time."""
 
 import heapq
 from collections import Counter
@@ -11,7 +11,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 
 class Killed(GreenletExit):
-    """The process is dead and runs no further."""
+    """Raised in a simulated process to end it, as if it had died."""
 
 
 class Signal:
@@ -73,7 +73,7 @@ _idle: list[Carrier] = []
 
 
 class Hub:
-    """The clock (ms) and the schedule. Chance orders simultaneous processes."""
+    """The simulated clock (ms) and schedule. Processes due at one time run in a random order."""
 
     def __init__(self, random: Random) -> None:
         self.now = 0
@@ -107,7 +107,7 @@ class Hub:
         self._greenlet.switch()
 
     def wait(self, signal: Signal, milliseconds: int | None = None) -> bool:
-        """Wait for a signal, at most this time; return whether it was set."""
+        """Wait for a signal, at most this time. Return whether it was set."""
         if self.is_closed:
             raise Killed
         if signal.is_set:
@@ -122,7 +122,6 @@ class Hub:
         return signal.is_set
 
     def set(self, signal: Signal, value: Any = None) -> None:
-        """Set an unset signal, and resume its waiting processes."""
         if signal.is_set:
             return
         signal.is_set, signal.value = True, value
@@ -138,7 +137,7 @@ class Hub:
             self._put(process, 0, kill=True)
 
     def run(self, until: int, is_over: Callable[[], bool]) -> None:
-        """Run until no process is left, `until`, or `is_over`."""
+        """Run processes until none is left, the time is `until`, or `is_over` returns True."""
         due, self._until = self._due, until
         while due and due[0][0] <= until and not is_over():
             at, _, _, process, ticket, kill = heapq.heappop(due)
@@ -155,7 +154,6 @@ class Hub:
                 self._go_on(process, kill=True)
 
     def _go_on(self, process: Process, kill: bool) -> None:
-        """Run a process until it waits or ends; raise its exception here."""
         carrier = process.carrier
         if carrier is None:
             if kill:

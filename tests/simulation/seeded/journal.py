@@ -1,6 +1,6 @@
-"""A world's sealed journal: stream batches, seals, S3 with faults, and rules.
+"""Simulates a world's sealed journal, from stream batches to seals in a faulty S3, and checks it.
 
-It is played after the history, with its own clock and random stream.
+It runs after the world's history, with its own clock and random stream.
 """
 
 import gzip
@@ -55,7 +55,7 @@ _COPIED = {
     "ACCOUNT": ("currency", "opened_at"),
     "ORDER": ("order", "account", "currency", "amount", "posted_at", "request_hash"),
 }
-"""By kind of row: its attributes in an object, restated from the rules."""
+"""By kind of row, the attributes that the journal copies, restated here from the rules."""
 
 
 class Killed(BaseException): ...
@@ -108,7 +108,7 @@ class Journal:
             self._misses_a_slot(rows, world, expired)
 
     def _misses_a_slot(self, rows: list[Row], world: "World", expired: "Expired") -> None:
-        """Check that the journal contradicts a settlement without a step's slot."""
+        """Check that the journal contradicts a settlement's row that lost a step's slot."""
         entry = self.random.choice(expired.gone)
         step = entry["step"]["S"].partition("compensate:")
         slot = f"{step[2]}_reversed_at" if step[2] else f"{step[0]}_at"
@@ -136,7 +136,7 @@ class Journal:
             yield
 
     def _seal_the_rest(self) -> None:
-        """Call the function until it makes no more seals; one call makes some."""
+        """Call the function until it makes no more seals, because one call makes only some."""
         known = -1
         while known < len(self.s3.objects):
             known = len(self.s3.objects)
@@ -167,7 +167,7 @@ class Journal:
         return happens
 
     def _shards(self) -> list[deque[tuple[int, dict[str, Any]]]]:
-        """Return the records by shard; those of a row stay in one, in order."""
+        """Return the records by shard. A row's records stay in one shard, in order."""
         number = self.random.choice((1, 2, 3))
         shards: list[deque[tuple[int, dict[str, Any]]]] = [deque() for _ in range(number)]
         places: dict[str, int] = {}
@@ -177,7 +177,6 @@ class Journal:
         return shards
 
     def _act(self) -> None:
-        """Deliver a batch of one shard, or seal; sometimes late."""
         if not self._depth:
             self._may_freeze = True
             if self.random.random() < 0.05:
@@ -206,7 +205,7 @@ class Journal:
         self.now += timedelta(seconds=seconds)
 
     def _check(self, world: "World") -> None:
-        """Check the objects by hand, then by the users' comparison."""
+        """Compare the objects with the table, first here, then by the comparison that users run."""
         table = world.table.items
         wanted = {key: row for key, row in table.items() if key[0].startswith(lines.KINDS)}
         copied: dict[tuple[str, str], set[str]] = {}
@@ -237,8 +236,6 @@ class Journal:
 
 
 class FaultyS3:
-    """The function's S3: calls fail, lose answers, or let others run."""
-
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 

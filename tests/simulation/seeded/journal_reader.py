@@ -20,7 +20,7 @@ from tests.world.memory_s3 import MemoryS3
 READS_MAX = 8
 
 Name = tuple[str, str, str]
-"""Debited account, time, and key with step."""
+"""An entry's name: debited account, time, and key with step."""
 
 
 class JournalReader:
@@ -42,7 +42,6 @@ class JournalReader:
             self._read(faults=0.2)
 
     def finish(self) -> None:
-        """Read to the end, then all again; check both results."""
         while self._read(faults=0):
             pass
         in_time = {name for name in self._came if self._is_in_time(name)}
@@ -87,8 +86,6 @@ class JournalReader:
 
 
 class _Faulty:
-    """The reader's S3: calls are refused or unanswered."""
-
     def __init__(self, s3: MemoryS3, random: Random, faults: float) -> None:
         self._s3, self._random, self._faults = s3, random, faults
 

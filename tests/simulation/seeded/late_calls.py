@@ -1,4 +1,4 @@
-"""All calls on a settlement: in turn, out of turn, with false content."""
+"""Lists all calls on a settlement: in turn, out of turn, with false content."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ LABELLED_OTHERWISE: dict[str, Any] = {"reference": "late", "metadata": {"cart": 
 
 
 class Asked(NamedTuple):
-    """A function's call. `luck` decides the provider's answer; with `beside`, executions continue."""
+    """A function's call. `luck` decides the provider's answer; with `beside`, other executions continue."""
 
     function: str
     payload: dict[str, Any]
@@ -52,7 +52,6 @@ _ON_ACCOUNTS = tuple(f"TakeOrder {kind} " for kind in OrderKind)
 
 
 def orders() -> dict[str, Asked]:
-    """Return orders on accounts: valid, invalid, and with a used key."""
     made: dict[str, dict[str, Any]] = {}
     for account in ORDERED:
         about: dict[str, Any] = {"account": account, "by": "late", "reason": "a late order"}

@@ -1,4 +1,4 @@
-"""The project's proof must find no fault in lawful histories."""
+"""Checks that the project's proof finds no fault in lawful histories."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -23,5 +23,4 @@ def prove(table: Mapping[Key, Item], retention: Retention) -> None:
 
 
 def retention_at(config: StageConfig, now: int) -> Retention:
-    """Return the retention for a proof at `now` (ms)."""
     return Retention.at(NOW + timedelta(milliseconds=now), config.shortest_retention_days)

@@ -1,4 +1,4 @@
-"""A sweep makes each release to a merchant available exactly once."""
+"""Checks that sweeps make each release to a merchant available exactly once."""
 
 from tests.simulation.seeded.facts import Sums, demand, is_merchant, key_of, number, text
 from tests.world.expressions import Item
@@ -9,19 +9,17 @@ Second = tuple[str, str]
 
 
 class Merchants:
-    """Merchants' received and folded releases."""
-
     def __init__(self) -> None:
         self.unswept: Sums[str] = Sums()
-        """Received but not spendable, in minor units."""
+        """Money that is received but not yet spendable, in minor units."""
 
         self._sums: dict[Second, frozenset[int]] = {}
-        """Each sum that a sweep can read of a second's releases, as its pages are not isolated."""
+        """By second, each sum of releases that a sweep can read, because its pages are not isolated."""
 
         self._received: Sums[Second] = Sums()
         self._folded: dict[Second, int] = {}
         self._own: dict[str, tuple[Second, int]] = {}
-        """Per settlement, its release's second, and the total received in it up to this release."""
+        """Per settlement, its release's second, and that second's total up to this release."""
 
     def copy(self) -> "Merchants":
         other = Merchants()
@@ -63,7 +61,6 @@ class Merchants:
         return self._folded.get(second, 0) >= total
 
     def _fold(self, partition: str, row: Item) -> int:
-        """Check a minute's folded sums; return their growth."""
         grown, minute = 0, row["sk"]["S"]
         folded = {f"{minute}:{second}": int(total["N"]) for second, total in row["folded"]["M"].items()}
         known = {

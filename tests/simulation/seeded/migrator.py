@@ -1,4 +1,4 @@
-"""Migrations and layout changes during partial reversals."""
+"""Simulates migrations and changes of the row layout during partial reversals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,13 +30,10 @@ LONG_MS = 3_600_000
 
 
 def migrates(seed: int) -> bool:
-    """Return whether this world migrates rows; others are unchanged."""
     return comes_back(seed) and Random(f"migrates {seed}").random() < 0.4
 
 
 class Migrator:
-    """A migration's runners and deployments, with their own random stream."""
-
     def __init__(self, world: "World", seed: int) -> None:
         self._world, self._random = world, Streams(f"migration {seed}", world.hub.place)
         self._is_there, self._changes = migrates(seed), Random(f"changes of mind {seed}")

@@ -1,4 +1,4 @@
-"""Each call at each moment of a settlement's life: functions read early and write late.
+"""Replays every call at every moment of a settlement's life, as if it had read early and written late.
 
 A moment follows each commit. Some calls come out of turn, with other content or a wrong clock. Then
 recovery alone must finish the settlement.
@@ -47,7 +47,7 @@ Refused = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Moment:
-    """The state if every process dies now."""
+    """A world's state after a commit, if every process dies then."""
 
     now: int
     items: dict[tuple[str, str], Item]
@@ -58,7 +58,7 @@ class Moment:
 
     config: StageConfig
     told: int
-    """The history's lines so far."""
+    """Number of the history's lines so far."""
 
     checks: int | None = None
     """The seed of the stage's checks."""
@@ -106,7 +106,7 @@ class Late:
 
 
 class LateTable(MemoryDynamoDb):
-    """The table at a moment. A late call's first calls see an earlier moment."""
+    """The table at a moment, except that a late call's first calls see an earlier one."""
 
     def __init__(self, world: "Afterlife", was: Moment, late: Late) -> None:
         super().__init__(world._committed, items=world.acts.items)
@@ -166,7 +166,7 @@ class LateTable(MemoryDynamoDb):
 
 
 def _elsewhere(changes: Changes) -> None:
-    """Kill a call that commits at the earlier moment, since it belongs to another life."""
+    """Kill a call that commits at the earlier moment, since this commit belongs to another life."""
     raise Killed
 
 
@@ -190,9 +190,9 @@ class Afterlife(Recorded):
             machines.executions.append(begun)
 
     def bury(self) -> None:
-        """Abort the executions that ran during the call; clear the environment's memory of payees.
+        """Abort the executions that ran during the call. After early reads, also forget the payees.
 
-        Early reads gave that memory the earlier moment's time.
+        Early reads gave the environment's memory of payees the earlier moment's time.
         """
         if self.late.early:
             self.remembered.clear()
@@ -217,7 +217,6 @@ class Life:
 
     @property
     def course(self) -> tuple[Any, ...]:
-        """The settlement's states in order."""
         key = self.settlement["key"]
         return tuple(state for state, _ in groupby(moment.state(key) for moment in self.moments))
 
@@ -318,7 +317,7 @@ def everything(life: Life, calls_of: Callable[[Late], LateTable]) -> Iterator[La
 
 
 def overdue(row: Item | None, now: int) -> int:
-    """Return the clock lead that just passes the row's deadline."""
+    """Return by how many milliseconds a clock must lead to be just past the row's deadline."""
     if row is None:
         return 0
     left = datetime.fromisoformat(row["deadline_at"]["S"]) - NOW - timedelta(milliseconds=now)

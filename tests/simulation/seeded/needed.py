@@ -1,4 +1,4 @@
-"""Each condition of each write is needed: without it, a call breaks a rule.
+"""Checks that each condition of each write is needed, because some call breaks a rule without it.
 
 `python -m tests.simulation.seeded.needed` removes a refused late call's conditions and repeats the call until
 a rule breaks. `needed.json` stores the calls; `idle.toml` explains conditions that no call can fail.
@@ -38,7 +38,6 @@ class Story:
 
     @property
     def can_happen(self) -> bool:
-        """Whether all rooms that it needs exist."""
         calls = [late.call.partition(" ")[0] for late in (*self.before, self.call) if late]
         return not any(map(is_gone, calls)) and (self.scenario in SCENARIOS or not weakened.GONE)
 
@@ -59,8 +58,6 @@ class Story:
 
 @dataclass
 class Found:
-    """An exploration's results: its calls, refused calls by conditions, and new lives."""
-
     calls: int = 0
     refused: dict[Refused, list[Story]] = field(default_factory=dict)
     lives: dict[tuple[Any, ...], Story] = field(default_factory=dict)
@@ -109,7 +106,7 @@ def explore(story: Story) -> Found:
 
 
 def need_of(atom: Atom, refused: dict[Refused, list[Story]]) -> Need | None:
-    """Return a call that breaks a rule without the condition, with the fewest failed conditions."""
+    """Return a call that breaks a rule without the condition, and that failed the fewest conditions."""
     with set_up() as current:
         for failing in sorted((each for each in refused if atom in each), key=len):
             for story in refused[failing]:
@@ -138,7 +135,6 @@ def idle() -> dict[Atom, str]:
 
 
 def _is_there(name: str) -> bool:
-    """Return whether an atom's module exists, as its room can be deleted."""
     return name.partition(".")[0] not in weakened.GONE
 
 

@@ -1,4 +1,4 @@
-"""Rules for every commit, written from the design, over wire rows: no code is shared with the functions."""
+"""Checks each commit's wire rows by rules from the design, which share no code with the functions."""
 
 from collections import Counter
 
@@ -43,14 +43,14 @@ FIXED = (
 
 
 class Oracle:
-    """Independent books from entries, compared with each commit."""
+    """Independent books, summed from entries and compared with each commit."""
 
     def __init__(self) -> None:
         self.balances: Sums[tuple[str, str]] = Sums()
         """Entries summed by account and currency, in minor units."""
 
         self.moved: dict[str, Sums[str]] = {}
-        """Account changes by settlement."""
+        """Each settlement's change of each account."""
 
         self.settlements: dict[str, Item] = {}
         self.verdicts: dict[tuple[str, str], Item] = {}
@@ -67,7 +67,7 @@ class Oracle:
         self.commits = 0
 
     def copy(self) -> "Oracle":
-        """Copy the books; rows are shared and never changed in place."""
+        """Copy the books. Rows are shared, because they never change in place."""
         other = Oracle()
         other.balances = Sums(self.balances)
         other.moved = {key: Sums(moved) for key, moved in self.moved.items()}
@@ -120,7 +120,6 @@ class Oracle:
             demand(is_right, "an account is blocked by its settlements in LIMBO alone", account, counted)
 
     def _post(self, posted: list[Item], touched: Sums[str]) -> None:
-        """Add a commit's entries to the books, and to the expected balances."""
         for entry in posted:
             amount, currency = number(entry, "amount"), entry["currency"]["S"]
             demand(amount >= 0, "no entry moves a negative amount", entry)
@@ -155,7 +154,7 @@ class Oracle:
         return new
 
     def _is_fenced(self, entry: Item, fenced: set[str]) -> None:
-        """Check that an entry commits with its settlement's row; verdict evidence may precede it."""
+        """Check that an entry commits with its settlement's row, which only verdict evidence may precede."""
         key, step = key_of(entry), text(entry, "step")
         if step in EXTERNAL or key in fenced:  # an order is its entry's fence: account_rules.py
             return
@@ -310,7 +309,7 @@ class Oracle:
             )
 
     def _sums(self, table: dict[tuple[str, str], Item]) -> None:
-        """Check that a currency's rows sum to zero."""
+        """Check that all accounts of each currency sum to zero."""
         totals: Counter[str] = Counter()
         for row in (*table.values(), *self.gone):
             if "currency" not in row:
@@ -368,7 +367,6 @@ def _beside(kind: str, old: Item | None, new: Item | None) -> None:
 
 
 def _by_step(entries: list[Item]) -> dict[str, Item]:
-    """Return entries and evidence by step, merged if both exist."""
     found: dict[str, Item] = {}
     for entry in entries:
         step = entry["step"]["S"]

@@ -1,4 +1,4 @@
-"""The path of a page: the bus calls SendPage, which publishes to a person's topic."""
+"""Simulates the path of a page: the bus calls SendPage, which publishes to a person's topic."""
 
 import json
 import os
@@ -17,7 +17,7 @@ EVERY = 6
 """One world in this many uses SendPage; in others the bus reaches people directly."""
 
 PAUSES_MS = (0, 60_000, 120_000)
-"""Pauses before Lambda's calls of SendPage for one event, which then goes to the queue."""
+"""Pauses before Lambda's tries of SendPage for one event, which goes to the queue after the last."""
 
 WAIT_MS = 9_000
 PAGE_TOPIC = os.environ["PAGE_TOPIC"]
@@ -60,7 +60,6 @@ class Pager(Services):
         demand(not lost, "each alert pages a person, or is given up with an alarm", *sorted(map(str, lost)))
 
     def _send(self, event: dict[str, Any]) -> None:
-        """Call SendPage as Lambda does: retry, finally give up."""
         world, alerts = self._world, {*_alerts(event["detail"])}
         for pause in PAUSES_MS:
             world.hub.sleep(pause)

@@ -1,4 +1,4 @@
-"""Rules of a payee's account: holds, and refusals because of it."""
+"""Checks that holds, and their refusals, follow the state of the payee's account."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ REMEMBERED_MS = 60_000
 
 
 class Payees:
-    """The state of each account, and since when, in milliseconds."""
+    """Each account's currency, and when it was opened and closed, in milliseconds."""
 
     def __init__(self) -> None:
         self._currencies: dict[str, str | None] = {}

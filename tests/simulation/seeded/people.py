@@ -1,4 +1,4 @@
-"""A stage's outside: upstream, KYC provider, clock, and people on call."""
+"""Simulates the outside of a stage: upstream, KYC provider, clock, and people on call."""
 
 import json
 from collections import Counter
@@ -48,7 +48,7 @@ OTHERWISE = (("amount", "6.66"), ("payee", "dave"), ("payer", "dave"), ("fee", "
 """Fields that conflict with the claimed content."""
 
 LABELLED_OTHERWISE = {"reference": "invoice 3"}
-"""A labelled request's conflict, instead of another fee."""
+"""The conflict of a request with a reference, instead of another fee."""
 
 STUCK = ("EnterLimbo", "AwaitResolution", "ResolveLimbo")
 REVERSING = ("RefundFee", "ReclaimFunds", "VoidHold")
@@ -56,7 +56,7 @@ DOOR_MS_MAX = 30_000
 """API Gateway's timeout."""
 
 CASES_MAX = 4
-"""Maximum decided cases, or futile retries would never end."""
+"""Maximum cases that people decide, because futile retries would never end."""
 
 _UNANSWERED = (CommandFailed, ClientError, BotoCoreError, SettlementError, MalformedRow)
 
@@ -88,8 +88,6 @@ class People:
         )
 
     def spawn(self, name: str, delay: int, act: Callable[..., object], *about: Any) -> None:
-        """Start an action after a delay in milliseconds."""
-
         def acts() -> None:
             try:
                 act(*about)
@@ -146,7 +144,7 @@ class People:
                 self._start(machine, name, request)
 
     def _send(self, request: dict[str, Any]) -> None:
-        """Send a message, delivered until accepted, and sometimes again; without a queue, start Express."""
+        """Deliver a message until it is accepted, and sometimes again. Without a queue, start Express."""
         world = self._world
         if not is_there("doors"):
             self._start(EXPRESS, f"{request['key']}-instead-of-a-message", request)
@@ -176,7 +174,7 @@ class People:
     # The provider.
 
     def ask(self, settlement: Settlement, api_key: str, context: Any) -> Verdict | Refused:
-        """Ask through the circuit, and check that a failure can be counted."""
+        """Ask the provider, and check that a failure leaves time to count it in the circuit."""
         try:
             return _kyc._ask_in_time(settlement, api_key, context)
         except KycUnavailable:
@@ -184,7 +182,7 @@ class People:
             raise
 
     def exchange(self, settlement: Settlement, api_key: str) -> Verdict | Refused:
-        """Return a verdict, equal to the previous one in 97 % of calls."""
+        """Return a payment's verdict, which is its earlier one in 97 % of repeated calls."""
         world, chance, key = self._world, self._world.chance, settlement.key
         since = world.hub.now
 
@@ -245,7 +243,7 @@ class People:
     # The clock.
 
     def recover(self) -> None:
-        """Call recovery in each minute with a due settlement, rarely in others."""
+        """Call recovery in each minute with a due settlement, and rarely in other minutes."""
         world = self._world
         while True:
             world.hub.sleep(MINUTE_MS - world.hub.now % MINUTE_MS)
@@ -257,7 +255,6 @@ class People:
     # Interference.
 
     def notice(self, key: str) -> None:
-        """Perhaps interfere with a settlement that has just changed."""
         chance = self._world.chance
         if chance.happens(chance.meddling):
             delay = chance.within(0, 3_000)
@@ -286,7 +283,7 @@ class People:
         world.cloud.call(function, payload)
 
     def _out_of_turn(self, settlement: dict[str, str], row: Item) -> tuple[str, dict[str, Any]]:
-        """Return a random machine function's call with complete payload."""
+        """Return a call of a random function of the machines, with a complete payload."""
         chance, committed = self._world.chance, done(row)
         following = FORWARD[: len(committed) + 1][-1]
         if row["status"]["S"] in ("COMPENSATING", "LIMBO"):
@@ -311,7 +308,7 @@ class People:
     # On call.
 
     def hear(self, event: Any) -> None:
-        """Receive an event; after an alert up to two people decide."""
+        """Receive an event. If it is an alert, let up to two people decide the case."""
         if event["DetailType"] != "LimboEntered":
             return
         chance, detail = self._world.chance, event["Detail"]
@@ -360,7 +357,7 @@ class People:
                 decision = chance.one_of((decision, decision, Decision.RETRY))
 
     def _decide_together(self, key: str, decision: Decision | None, reason: str, case: int | None) -> None:
-        """Propose for approval; or try alone, or break the glass."""
+        """Propose a decision for approval, try to decide alone, or break the glass."""
         chance = self._world.chance
         luck = chance.luck()
         if luck < 0.1:
@@ -412,7 +409,7 @@ class People:
                 world.hub.sleep(world.chance.within(1_000, 5 * MINUTE_MS))
 
     def give_back(self, order: dict[str, Any]) -> None:
-        """Order a partial reversal; repeat its number if unanswered."""
+        """Order a partial reversal, and repeat it with the same number if it is not answered."""
         for _ in range(3):
             with suppress(BotoCoreError):
                 if self._order(OLGA, "reverse-part", order).status < 500:
@@ -430,9 +427,9 @@ class People:
         order: dict[str, Any],
         shown: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """Send an order; the answer may be lost, or API Gateway's own.
+        """Send an order. The answer can be lost, or be API Gateway's own error.
 
-        A person decides on the proposal `shown`.
+        `shown` is the proposal on which the person decides.
         """
         world = self._world
         differing = [

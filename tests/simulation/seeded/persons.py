@@ -1,4 +1,4 @@
-"""Persons who decide together, and the rules of proposals."""
+"""Lists persons who decide together, and checks the rules of proposals."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ PERSONS = (
 
 DECISIONS = ("retry", "write-off", "complete", "reverse")
 VALID_FOR = timedelta(minutes=5)
-"""A short validity: many approvals come too late."""
+"""A proposal's validity, which is short to make many approvals come too late."""
 
 _COVERED = ("status", "escrow", "release_at", "resolutions", "request_hash", "stuck_step")
 """The row's attributes that a proposal covers."""
@@ -50,7 +50,7 @@ class Together:
 
     def __init__(self) -> None:
         self.pages: set[tuple[str, str]] = set()
-        """Key and request of pages about a person who decides alone."""
+        """Pages about a person who decides alone, by settlement key and request."""
 
         self._seen: dict[str, dict[str, Any]] = {}
         """Each settlement's covered attributes when its latest proposal was made."""
@@ -64,7 +64,6 @@ class Together:
         self.pages.add((detail["key"], detail["request_id"]))
 
     def committed(self, changes: Changes, settlements: Mapping[str, Item], asking: "Asking") -> None:
-        """Check a commit; `settlements` are the rows before it."""
         rows = {(new or old or {})["pk"]["S"]: (old, new) for old, new in changes}
         for pk, (old, new) in rows.items():
             kind, _, key = pk.partition("#")
@@ -147,7 +146,7 @@ class Together:
 
 
 def _is_stale(proposal: Item, settlement: Item | None) -> bool:
-    """Return whether a proposal's digest is stale, possibly from the start, as reads lag."""
+    """Return whether a proposal's digest is stale. It can be stale from the start, because reads lag."""
     state = SettlementState.from_row(from_wire(settlement or {}))
     found = Proposal.from_row(from_wire(proposal))
     return approval.digest_of(state, found) != found.seen

@@ -1,7 +1,7 @@
-"""The rules must find bugs planted into a copy of the code.
+"""Checks that the rules find bugs planted into a copy of the code.
 
-`python -m tests.simulation.seeded.planted` writes each bug's first finding seed to `found.json`, which the
-tests run.
+`python -m tests.simulation.seeded.planted` writes the first seed that finds each bug to `found.json`, which
+the tests run.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def planted(bug: dict[str, Any]) -> Iterator[Path]:
 
 
 def _make_own(copy: Path, file: Path) -> None:
-    """Make the folders above the file real, with links to their contents except the file."""
+    """Replace the links above a file by real folders, which link to everything except the file."""
     for folder in reversed(file.parents):
         if (copy / folder).is_symlink():
             (copy / folder).unlink()
@@ -80,7 +80,6 @@ def _make_own(copy: Path, file: Path) -> None:
 
 
 def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
-    """Return the first seed in which a bug breaks a rule, or None."""
     with planted(bug) as copy, ProcessPoolExecutor(1, mp_context=_FORKS) as process:
         sought = range(first, first + seeds)
         return process.submit(_first_broken, copy, sought, core=bug.get("core", False)).result()
@@ -89,7 +88,7 @@ def seed_that_finds(bug: dict[str, Any], first: int, seeds: int) -> int | None:
 def _first_broken(copy: Path, seeds: Iterable[int], *, core: bool) -> int | None:
     """Return the first seed in which the copy breaks a rule, or None.
 
-    Imported libraries stay, since their import takes half of the time.
+    Only the project's modules are imported anew, since importing libraries takes half of the time.
     """
     sys.dont_write_bytecode = True  # it would replace what the real files were compiled to
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:

@@ -1,4 +1,4 @@
-"""The scheduled proof among other calls: no false alarms, no silence."""
+"""Checks that the scheduled proof, among other calls, raises no false alarm and hides no fault."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.simulation.seeded.world import World
 
 RUN_MS_MAX = 900_000
-"""Lambda's timeout for the function."""
+"""The timeout of ReconcileBooks."""
 
 AHEAD_MS_MAX = 3_600_000
 """How far ahead the index may list a settlement that is not in review."""
@@ -82,7 +82,7 @@ class Proof:
 
 
 def _is_told_what_is_ahead(resting: dict[str, Item], told: list[str], first: int, last: int) -> None:
-    """Check which settlements were reported as listed ahead, at a time from `first` to `last` (ms)."""
+    """Check that a run from `first` to `last` (ms) reported the settlements listed too far ahead."""
     named = {one.partition(": ")[0] for one in told}
     for key, row in resting.items():
         ahead = REVIEW_AHEAD_MS_MAX if "review" in row else AHEAD_MS_MAX

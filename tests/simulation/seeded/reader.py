@@ -1,4 +1,4 @@
-"""A reader of outcomes over HTTP, with long polls, on a replay of a world's commits."""
+"""Simulates a reader of outcomes over HTTP, with long polls, while a world's commits are replayed."""
 
 import json
 from itertools import repeat
@@ -94,7 +94,7 @@ class Reader:
             self._is_true(key, sequence, told.content)
 
     def _is_true(self, key: str, sequence: int, content: Any) -> None:
-        """Check an outcome against the row with its sequence number: one number, one outcome."""
+        """Check that an outcome matches the row with the same sequence number."""
         versions = [
             (row, config)
             for (pk, _), row, config in self._course[: self._position]
@@ -111,8 +111,6 @@ class Reader:
 
 
 class _Faulty:
-    """A table that sometimes does not answer."""
-
     def __init__(self, table: MemoryDynamoDb, random: Random) -> None:
         self._table, self._random = table, random
 

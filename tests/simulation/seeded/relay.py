@@ -1,7 +1,7 @@
-"""The relay of events: stream records in batches that fail, repeat and are halved.
+"""Simulates the relay of events, whose batches of stream records fail, repeat and are halved.
 
-It runs after the world's history. A bus reader keeps one event per identity. A person replays poisoned
-settlements.
+It runs after the world's history. The bus's reader keeps one event per identity. A person replays settlements
+with spoilt records.
 """
 
 import json
@@ -45,7 +45,7 @@ BATCH_MAX, ENTRIES_MAX = 25, 10
 """Maximum records per batch, and EventBridge's maximum events per call."""
 
 FAULTS_MAX = 40
-"""Maximum faults per world, or a batch might never end."""
+"""Maximum faults per world, because a batch might never end otherwise."""
 
 SPOILT: tuple[dict[str, Any], ...] = (
     {"status": {"S": "NONSENSE"}},
@@ -76,7 +76,6 @@ class Relay:
         self._aside: set[str] = set()
 
     def committed(self, changes: Changes, config: StageConfig) -> None:
-        """Record a commit; a settlement's change is at most one event."""
         for old, new in changes:
             row = new or old
             if not row or old == new or POISON in row["pk"]["S"]:
@@ -117,7 +116,7 @@ class Relay:
                 self._check_new_key(row, moved)
 
     def put_events(self, Entries: list[dict[str, str]]) -> Any:  # noqa: N803
-        """Take events as EventBridge does: perhaps some, perhaps unanswered."""
+        """Take events as EventBridge does: perhaps only some of them, perhaps without an answer."""
         demand(0 < len(Entries) <= ENTRIES_MAX, "a call has one to ten events", len(Entries))
         fault = self._fault("died before", "died after", "throttled", "in part", "lost")
         _before(fault)
@@ -162,7 +161,6 @@ class Relay:
         return self._random.choice(kinds)
 
     def _poison(self) -> set[str]:
-        """Spoil a record in one world of ten; return its row."""
         if self._random.random() > 0.1:
             return set()
         pk = self._random.choice(sorted(self._records)) if self._records else ""
@@ -173,7 +171,6 @@ class Relay:
         return {pk}
 
     def _relay_all(self) -> None:
-        """Deliver all records, each row's in order."""
         left = {pk: list(records) for pk, records in self._records.items()}
         while left:
             batch: list[Record] = []
@@ -185,7 +182,7 @@ class Relay:
             self._deliver(batch)
 
     def _deliver(self, batch: list[Record]) -> None:
-        """Deliver a batch until taken, whole or halved, sometimes again."""
+        """Deliver a batch, whole or in halves, until the function takes it."""
         for _ in range(2 * FAULTS_MAX):
             self._put.clear()
             try:
@@ -241,7 +238,7 @@ class Relay:
         _check_data(key, by_number[latest]["data"], row)
 
     def _check_new_key(self, row: Item, moved: Mapping[str, Mapping[str, int]]) -> None:
-        """Check that no reader pays again while the payee keeps money."""
+        """Check that readers are told to pay with a new key only if the payee kept no money."""
         key = row["pk"]["S"].partition("#")[2]
         told = max(self._told.get(key, ()), key=lambda one: int(one["sequence"]), default=None)
         if told and told["data"]["next"]["action"] == "new_key":

@@ -1,4 +1,4 @@
-"""Entries expire days after a world's end, and later calls come, with their own random stream."""
+"""Lets entries expire days after a world's end, and draws later calls from its own random stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +39,6 @@ class Expired:
 
 
 def expire(world: Recorded, seed: int) -> Expired:
-    """Let DynamoDB delete due entries, all or some."""
     random, last = Random(f"retention {seed}"), world.moments[-1]
     _misses_what_is_gone_too_early(last, random)
     now = last.now + (RETENTION_DAYS * 24 + random.choice((1, 30, 200))) * HOUR_MS
@@ -74,13 +73,12 @@ def later_calls(world: Recorded, expired: Expired, seed: int) -> Iterator[tuple[
 
 
 def _is_due(item: Item, now: int) -> bool:
-    """Return whether DynamoDB may delete a row: its expiry is a past number."""
     at = NOW + timedelta(milliseconds=now)
     return "expires_at" in item and number(item, "expires_at") <= at.timestamp()
 
 
 def _misses_what_is_gone_too_early(last: Moment, random: Random) -> None:
-    """Check that the proof names a prematurely missing entry."""
+    """Check that the proof finds an entry that is missing before its expiry."""
     now = last.now + 24 * HOUR_MS
     young = [key for key, item in last.items.items() if _is_young(item, now)]
     if not young:

@@ -1,4 +1,4 @@
-"""People with partial reversals: repeated, concurrent, excessive, and alongside full ones."""
+"""Simulates people whose partial reversals are repeated, concurrent, excessive or beside full ones."""
 
 import json
 from decimal import Decimal
@@ -22,7 +22,6 @@ MINUTE_MS = 60_000
 
 
 def comes_back(seed: int) -> bool:
-    """Return whether this world has partial reversals; others are unchanged."""
     return seed % EVERY in RESIDUES
 
 
@@ -75,7 +74,6 @@ class Returns:
             world.hub.sleep(self._random.randint(100, 60_000))
 
     def _agree(self, order: dict[str, Any]) -> None:
-        """Propose a partial reversal where several persons are needed; let others approve."""
         chance, body = self._random, given(order)[0]
         content = self._move("propose", body, chance.choice(PERSONS))
         if content is None or "proposal" not in content:
@@ -113,7 +111,7 @@ class Returns:
         return None
 
     def _is_true(self, order: dict[str, Any], content: dict[str, Any], *, is_done: bool) -> None:
-        """Check an answer: a completed part is recorded; a conflict has other content."""
+        """Check that a completed part is recorded, and that a conflict is with other content."""
         world, key = self._world, order["key"]
         row = world.table.items.get((f"EVIDENCE#{key}", f"{key}:reverse-part:{order['part']}"))
         is_on_record = _is(order, row, text(world.oracle.settlements.get(key), "currency"))

@@ -1,4 +1,4 @@
-"""Rules of one settlement's commit, given its rows before and after and the entries."""
+"""Checks the rules of a commit on one settlement, given its row before and after, and the entries."""
 
 import json
 import os
@@ -45,13 +45,13 @@ REVIEW_SECONDS = 600
 
 
 class Asking(NamedTuple):
-    """A commit's caller; blank if no function ran."""
+    """The function call that commits; blank if no function ran."""
 
     function: str
     payload: Mapping[str, Any]
     at: str
     stages: tuple[StageConfig, ...]
-    """The stage's configurations since the call began."""
+    """The configurations that the stage has had since the call began."""
 
     since: int
     """The call's start in milliseconds."""
@@ -60,7 +60,7 @@ class Asking(NamedTuple):
 
 
 def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
-    """Check that the stage accepted a claim's fee during the call."""
+    """Check that a configuration in force during the call accepts a claim's fee."""
     if claimed["status"]["S"] != "PROCESSING":
         return  # a rejection accepts nothing and moves no money
     amount, fee, bounds = number(claimed, "amount"), number(claimed, "fee"), []
@@ -76,9 +76,9 @@ def fee_is_accepted(key: str, claimed: Item, asking: Asking) -> None:
 def is_refused_for_its_fee_alone(
     function: str, error: str, told: str, key: str, *, was_claimed: bool
 ) -> None:
-    """Check a request's refusal: only the fee can cause it, as the rest is well-formed.
+    """Check that a request is refused only for its fee, because the rest is well-formed.
 
-    A claimed key has an accepted fee.
+    After the claim, the fee is accepted.
     """
     if error != "InvalidRequest" or function in ("BeginCompensation", "StartSettlements"):
         return
@@ -130,7 +130,7 @@ def entries_alone_expire(changes: Changes, asking: Asking) -> None:
 
 
 def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """Check that a commit is its function's task, and in time."""
+    """Check that a function commits only changes that are its task and are due."""
     key, case = new["pk"]["S"].partition("#")[2], number(old, "resolutions") + 1
     if asking.function == "RecoverStalled":
         due = text(old, "recover_at" if old["status"]["S"] == "LIMBO" else "gsi1sk") or ""
@@ -158,7 +158,7 @@ def asked_for(old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> 
 
 
 def _missed(old: Item, due: str) -> bool:
-    """Return whether a settlement without a requested deadline was due while it had time left."""
+    """Return whether recovery missed a settlement without a requested deadline while it had time left."""
     last = datetime.fromisoformat(old["deadline_at"]["S"]) - CONFIG.time_to_recover
     return not old.keys() & {"review", "deadline_seconds", "expired_at"} and due < timestamp(last)
 
@@ -217,7 +217,7 @@ def times_are_unchanged(key: str, old: Item, new: Item, posted: dict[str, Item])
 
 
 def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[str, Any]) -> None:
-    """Check that a decision is on its case, and moves the right money."""
+    """Check that a decision is about the open case, and moves the right money."""
     for name in resolutions(posted):
         entry, order = posted[name], order_in(asked)
         case = number(old, "resolutions") + 1
@@ -244,7 +244,7 @@ def decision_is_carried_out(old: Item, posted: dict[str, Item], asked: Mapping[s
 
 
 def part_is_reversed(key: str, old: Item, new: Item, posted: dict[str, Item], asking: Asking) -> None:
-    """Check a partial reversal: the next part, as ordered, within the released amount."""
+    """Check that a partial reversal is the next part, as ordered, and within the released amount."""
     made, counted = parts(posted), counted_parts(new) - counted_parts(old)
     demand(len(made) == counted, "a part is counted with its evidence, once", key, sorted(made), counted)
     moved = number(new, "reversed_in_part") - number(old, "reversed_in_part")
@@ -287,7 +287,6 @@ def _has_one_form(key: str, row: Item) -> None:
 
 
 def form_alone_changes(key: str, old: Item, new: Item) -> None:
-    """Check that a migration changes only a settled row's form."""
     demand(counted_parts(old) == counted_parts(new), "a migration keeps the number of parts", key)
     demand(text(old, "status") == "SETTLED", "a migration touches finished rows alone", key)
 
@@ -345,7 +344,7 @@ def _is_in_time(key: str, step: str, at: str, old: Item) -> None:
 
 
 def verdict_is_recorded(key: str, old: Item, new: Item, evidence: Item | None) -> None:
-    """Check that the row gets the evidence's verdict once; only an approval commits."""
+    """Check that the row gets the evidence's verdict once, and that only an approval commits the step."""
     if old.get("verdict") == new.get("verdict"):
         return
     demand("verdict" not in old, "there is one verdict", key)

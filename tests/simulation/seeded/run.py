@@ -126,7 +126,7 @@ def run_side_by_side(
     *,
     core: bool = False,
 ) -> Iterator[Result]:
-    """Run seeds in several processes; yield the growing sum."""
+    """Run seeds in several processes; yield the sum of the results so far."""
     left, total = iter(seeds), Result()
     give_up_at = time.monotonic() + seconds if seconds else None
     gc.freeze()
@@ -145,7 +145,7 @@ def run_side_by_side(
 
 
 def _run(seed: int, core: bool) -> Result:
-    """Run a seed, then free its cyclic worlds: garbage collection is off meanwhile."""
+    """Run a seed, then free its cyclic worlds, because garbage collection is off meanwhile."""
     result = run([seed], core=core)
     gc.collect()
     return result

@@ -1,4 +1,4 @@
-"""Lives without chance: each fault at each call, alone and in pairs."""
+"""Runs scripted lives without chance, with each fault at each call, alone and in pairs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from tests.world.rooms import is_gone
 KEY = "order-2026-000101"
 REQUEST = {"key": KEY, "payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR", "fee": "0.48"}
 SAME_PARTITION = "d"
-"""A key's suffix that keeps its entries in the same partition."""
+"""Added to KEY, it makes a key whose entries are in the same partition."""
 
 IN_A_HURRY: dict[str, Any] = {**REQUEST, "deadline_seconds": 600}
 REJECTED, IN_REVIEW = 0.05, 0.2
@@ -47,7 +47,7 @@ def is_sent_by_message(world: World) -> None:
 
 
 def names_its_deadline(world: World) -> None:
-    """A payment with a requested deadline: late recovery expires it."""
+    """Start a payment with a requested deadline, which recovery expires if it comes late."""
     _starts(world, STANDARD, IN_A_HURRY)
 
 
@@ -96,14 +96,14 @@ def is_reversed_by_three(world: World) -> None:
 
 
 def is_to_be_reversed_by_three(world: World) -> None:
-    """Two of three persons want a reversal during the review."""
+    """Two of the three required persons order a reversal during the review."""
     begin_to_need_persons(world, {"reverse": 3})
     _starts(world, STANDARD)
     world.people.spawn("two persons", 12, world.people.propose, KEY, PETE, (OLGA, approve))
 
 
 def cannot_be_reclaimed(decision: Decision, fee: str = "0.48") -> Callable[[World], None]:
-    """The payee has spent the amount: LIMBO, an alert, a decision."""
+    """The payee has spent the amount, so the reversal waits in LIMBO for a decision."""
 
     def scenario(world: World) -> None:
         world.people.decisions = (decision,)
@@ -135,7 +135,7 @@ def is_paid_to_a_merchant(world: World) -> None:
 
 
 def with_orders_before(*orders: tuple[str, str, str]) -> Callable[[World], None]:
-    """Carry out orders first: each a kind, account and amount."""
+    """Carry out orders (kind, account, amount) before a payment."""
 
     def scenario(world: World) -> None:
         world.people.spawn("upstream", 2_000, world.people._start, STANDARD, f"{KEY}-mine", REQUEST)
@@ -209,7 +209,6 @@ SCENARIOS = {name: scenario for name, scenario in _SCENARIOS.items() if not is_g
 
 
 def live(current: Current, name: str, faults: Faults, kind: type[W] = World, *, is_told: bool = False) -> W:  # type: ignore[assignment]
-    """Run a scenario with faults by call number; return its world."""
     scenario = SCENARIOS[name]
     world = current.world = kind(Script(faults, scenario.luck), is_told)
     world.open_accounts({"alice": 10_000, "bob": 500, "carol": 0, **scenario.opening}, scenario.in_dollars)
@@ -224,7 +223,7 @@ def singles(current: Current, name: str) -> Iterator[Faults]:
 
 
 def pairs(current: Current, name: str, single: Faults) -> Iterator[Faults]:
-    """Yield the fault with each fault at each later call, even calls it causes."""
+    """Yield a fault together with each fault at each later call, even at calls that the first causes."""
     (number,) = single
     yield from _further(live(current, name, single), single, number + 1)
 
@@ -237,7 +236,6 @@ def _further(world: World, faults: Faults, first: int) -> Iterator[Faults]:
 
 
 def _claim(world: World, request: dict[str, str]) -> None:
-    """Claim a key as the queue's function does before it dies."""
     settlement = parse_settlement(request, world.config)
     Store(world.table, "simulated", adds=adds()).claim(forward.claim(settlement, "gone", NOW, world.config))
 

@@ -185,7 +185,7 @@ def _as_it_is(page: Any) -> Any:
 
 
 class AlreadyExists(ClientError):
-    """The name belongs to an ended execution, or to one with another input."""
+    """Refuses a start whose name belongs to an ended execution, or to one with another input."""
 
 
 class DoesNotExist(ClientError): ...

@@ -106,7 +106,7 @@ class Current:
 
 
 class AtOnce:
-    """An executor without threads, which the hub could not interleave."""
+    """An executor that runs tasks at once, since the hub could not interleave threads."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

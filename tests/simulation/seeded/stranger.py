@@ -1,4 +1,4 @@
-"""A caller who takes guessable execution names first."""
+"""Simulates a caller who takes guessable execution names before the stage does."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,9 @@ class Stranger:
         self._world, self._is_there = world, is_there
 
     def take(self, machines: Machines, machine: str, name: str) -> None:
-        """Take a guessable name before its first start.
+        """Take a guessable name just before its first start.
 
-        Step Functions keeps it for 90 days, so the time does not matter.
+        Step Functions keeps a name for 90 days, so taking it earlier makes no difference.
         """
         if not (self._is_there and _GUESSED.fullmatch(name)):
             return

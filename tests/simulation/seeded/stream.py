@@ -1,4 +1,4 @@
-"""Releases to merchants before their sweep: late, repeated, reordered or lost."""
+"""Delivers releases to merchants to the sweep: late, repeated, reordered or not at all."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class Stream:
         self._records: list[Any] = []
 
     def committed(self, changes: Changes) -> None:
-        """Deliver a commit's releases; lose one in thirty, swept later by hand."""
+        """Deliver a commit's releases, but lose one in thirty, which a person sweeps later."""
         world, chance = self._world, self._world.chance
         for old, new in changes:
             if old is not None or not is_swept_later(new):
@@ -67,7 +67,6 @@ class Stream:
             world.hub.sleep(chance.within(500, 30_000))
 
     def _sweep_by_hand(self, merchant: str) -> None:
-        """Repeat the sweep command until it succeeds; a run may die."""
         world, done = self._world, list[Any]()
         while not done:
             command = world.hub.spawn(partial(self._command, merchant, done), "settle account sweep")

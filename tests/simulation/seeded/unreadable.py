@@ -1,4 +1,4 @@
-"""Unreadable releases to merchants among others, after a world's history.
+"""Sweeps unreadable releases to merchants among readable ones, after a world's history.
 
 A foreign writer spoils entries or a minute's row, and sends invalid messages. Later the rows are repaired.
 """
@@ -26,7 +26,7 @@ from tests.world.rooms import is_there
 from tests.world.services import Died
 
 FAULTS_MAX = 12
-"""Maximum faults per world, or a call might never end."""
+"""Maximum faults per world, because a call might never end otherwise."""
 
 SPOILT: tuple[dict[str, Any], ...] = (
     {"amount": {"S": "many"}},
@@ -43,12 +43,10 @@ NONSENSE = ("no json", "{}", '[["ENTRIES#alice", "yesterday"]]', "[[1, 2]]", "nu
 """Messages that PublishEvents never sends."""
 
 NO_RELEASE = ["ENTRIES#merchant.shop", "yesterday"]
-"""A key that is not a release's; PublishEvents never sends it next to a release."""
+"""A key that is not a release's, which PublishEvents never sends together with a release."""
 
 
 class Unreadable:
-    """The queue of messages put aside, with faults, and the spoilt entries."""
-
     def __init__(self, seed: int) -> None:
         self._random = Random(f"unreadable {seed}")
         self._faults = 0
@@ -89,7 +87,6 @@ class Unreadable:
             raise ReadTimeoutError(endpoint_url="https://service.invalid")
 
     def _more(self, releases: list[Item]) -> dict[Key, Item]:
-        """Return late releases in the minutes of existing releases."""
         found: dict[Key, Item] = {}
         for number_ in range(self._random.randint(2, 6)):
             row = self._random.choice(releases)
@@ -154,7 +151,6 @@ class Unreadable:
         demand(_difference(_available(table), before) == _sums(more.values()), "they are swept then")
 
     def _spoilt_minute(self, table: MemoryDynamoDb, late: dict[Key, Item]) -> tuple[Key, Item] | None:
-        """Spoil a swept minute's row; return its key and the original."""
         key = _minute(self._random.choice(sorted(late)))
         row = table.items.get(key)
         if row is None:
@@ -197,7 +193,7 @@ def _minute(key: Key) -> Key:
 
 
 def _is_whole(table: MemoryDynamoDb, minute: Key) -> bool:
-    """Return whether a minute's entries all exist; late releases meet no expired ones."""
+    """Return whether no entry of a minute has expired, because late releases come before that."""
     partition = minute[0].removeprefix("SWEPT#")
     entries = [row for (pk, sk), row in table.items.items() if pk == partition and sk[:16] == minute[1]]
     folded = table.items[minute]["folded"]["M"].values()

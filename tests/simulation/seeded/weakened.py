@@ -1,4 +1,4 @@
-"""Production code with one condition removed from one write: the simulator must notice."""
+"""Removes one condition from one write of the production code; the simulator must notice."""
 
 import re
 import sys
@@ -88,7 +88,7 @@ SAMPLES: Mapping[str, Callable[[], Condition]] = {
 }
 """One call per condition builder, by readable name.
 
-Conditions by status or step have a sample for each.
+A builder that takes a status or step has a sample for each.
 """
 
 EXPRESSIONS: Mapping[str, str] = {
@@ -150,7 +150,7 @@ def without(atoms: Iterable[Atom], modules: Modules = MODULES) -> Iterator[None]
 
 @contextmanager
 def demanded(modules: Modules = MODULES) -> Iterator[set[Atom]]:
-    """Collect each condition of each write, as (place, condition)."""
+    """Collect the conditions of all writes made meanwhile, as (place, condition)."""
     found: set[Atom] = set()
 
     def note(write: Write, at: str) -> Write:
@@ -187,7 +187,7 @@ def _changed(change: Change, modules: Modules = MODULES) -> Iterator[None]:
 
 
 def _place(frame: FrameType) -> str:
-    """Return the writing function, and its step or case: `forward.advance hold`."""
+    """Return the writing function, and its step or case, such as `forward.advance hold`."""
     module, known = frame.f_globals["__name__"].rpartition(".")[2], frame.f_locals
     place = f"{module}.{frame.f_code.co_name}"
     if place in _CASES:

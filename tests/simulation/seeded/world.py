@@ -1,4 +1,4 @@
-"""One seed's world, from its first request to its last end."""
+"""Simulates one seed's world, from its first request until all settlements rest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ from tests.world.rooms import is_there
 
 UNCLAIMED = "unclaimed"
 CALM_MS_MAX = 3 * 3_600_000
-"""Time in which everything ends without faults: deadline, review, backoff, retries."""
+"""Time in which all deadlines, reviews, backoffs and retries end if no faults occur."""
 
 ACCOUNTS = {"alice": 12_000, "bob": 5_000, "carol": 4_000, "dave": 0}
 """Opening balances in minor units, too small for all payments at once."""
@@ -97,7 +97,7 @@ class World:
 
     frozen: dict[str | None, list[Signal]] = field(default_factory=dict)
     remembered: dict[tuple[str, str], int] = field(default_factory=dict)
-    """HoldFunds' known payees, by account and currency."""
+    """Payees that HoldFunds remembers, by account and currency."""
 
     journal: Journal | None = None
 
@@ -125,7 +125,7 @@ class World:
         self.checks = Checks(self)
 
     def open_accounts(self, accounts: dict[str, int], in_dollars: str = "") -> None:
-        """Open accounts with deposits, each in one commit, as two orders."""
+        """Open accounts with deposits; the two orders of an account share a commit."""
         store = Store(self.table, "simulated", adds=adds())
         for name, available in accounts.items():
             currency = "USD" if name == in_dollars else self.currency
@@ -170,7 +170,6 @@ class World:
         return not self.people.at_work and self.cloud.is_idle and self._rests()
 
     def _rests(self) -> bool:
-        """Whether each settlement is finished, or in LIMBO, alerted and waiting."""
         for key, row in self.oracle.settlements.items():
             status = row["status"]["S"]
             if status == "LIMBO":
@@ -199,7 +198,7 @@ class World:
         return self.chance.within(-self.chance.skew_max, self.chance.skew_max)
 
     def freeze(self) -> None:
-        """Freeze the process until its settlement changes, or for long."""
+        """Freeze the running process until its settlement changes, or for up to 25 minutes."""
         key, thaw = self.cloud.about(self.hub.process), Signal()
         self.frozen.setdefault(key, []).append(thaw)
         self.hub.wait(thaw, self.chance.frozen())
@@ -213,7 +212,7 @@ class World:
     def fault(
         self, kinds: Sequence[Fault], service: str, call: str = "", state: str | None = None
     ) -> Fault | None:
-        """Return a service call's fault, if any; `state` makes the call."""
+        """Return a service call's fault, if any. `state` is the machine's state that makes the call."""
         fault = self.chance.fault(kinds, service, self.hub.now)
         if fault:
             process = self.hub.process
@@ -340,7 +339,6 @@ def play(seed: int, kind: type[W] = World, *, is_told: bool = False) -> W:  # ty
 
 
 def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
-    """Send a few payments, mostly to a merchant if any."""
     chance = world.chance
     for payment in range(chance.one_of((1, 1, 1, 2, 2, 3))):
         key = f"order-{seed % 1_000_000:06}-{payment:04}"
@@ -357,7 +355,6 @@ def _pay(world: W, seed: int, shop: str | None, in_dollars: float) -> None:
 
 
 def _open_shop(world: W, opening: dict[str, int]) -> str:
-    """Add a merchant and its best customer; return the merchant."""
     opening |= {SHOP: world.chance.one_of((0, 0, 2_000)), "dora": 6_000}
     world.table.page_rows = world.chance.one_of((1, 2, 1_000))
     return SHOP

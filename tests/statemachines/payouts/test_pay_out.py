@@ -1,4 +1,4 @@
-"""The machine that reserves a payout and follows its first minutes."""
+"""Tests the machine that reserves a payout and follows its first minutes."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ each_task = pytest.mark.parametrize("name", TASKS)
 
 
 class Functions:
-    """Functions with scripted answers; the last one repeats. An exception's name is raised."""
+    """Functions with scripted answers; the last one repeats. An answer that is not a status is raised."""
 
     def __init__(self, looks: list[str], reserved: str = "RESERVED") -> None:
         self.looks, self.reserved = looks, reserved

@@ -1,4 +1,4 @@
-"""Cases of `tests/store/test_cost.py`."""
+"""Costs of cancellations: cases of `tests/store/test_cost.py`."""
 
 from tests.store.doors.cancelling import cancel
 from tests.store.rows import in_review

@@ -61,7 +61,7 @@ REPLAYED = check_failed(HELD)
 FENCED = check_failed(CLAIMED | {"status": "COMPENSATING"})
 TAKEN = check_failed(ENTRIES[Step.HOLD])
 POOR = check_failed(ALICE | {"available": 1})
-"""A hold's cancellation reasons: two of its settlement, then one each of entry and balance."""
+"""A hold's cancellation reasons: two of its settlement, TAKEN of its entry, POOR of its balance."""
 
 COMMITTED = {"ConsumedCapacity": [{"TableName": "t", "CapacityUnits": 7.0}]}
 ANSWERED = {"ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1.0}}

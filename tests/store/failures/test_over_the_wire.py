@@ -1,4 +1,4 @@
-"""A real client with the functions' settings: which layer retries a failed call."""
+"""Tests which layer retries a failed call, with a real client and the functions' settings."""
 
 import json
 from collections.abc import Callable, Iterator

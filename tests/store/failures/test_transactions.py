@@ -32,7 +32,7 @@ from tests.world.environment import NOW
 from tests.world.saga import CLAIMED, outcome_of, state_of
 
 BEHIND = [(NONE, NONE), (TAKEN, POOR), (CONFLICT, CONFLICT), (NONE, POOR)]
-"""Reasons of entry and balance, which follow the settlement's."""
+"""Cancellation reasons of a hold's entry and balance, which follow the settlement's reason."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Cases of `tests/store/test_cost.py`."""
+"""Costs of payouts: cases of `tests/store/test_cost.py`."""
 
 from collections.abc import Callable
 from typing import Any

@@ -165,7 +165,7 @@ def test_an_order_that_moves_no_money_has_no_entry(order: AccountOrder) -> None:
 
 
 def test_no_settlement_step_has_the_name_of_an_order() -> None:
-    """Otherwise an order and a settlement with one key could share one entry."""
+    """An entry is named by key and step, so an order and a settlement with one key could share it."""
     steps = {*Step, *(step.reversal for step in REVERSIBLE), "reverse"}
     prefixes = ("limbo:", "resolve:", "compensate:")
 
@@ -195,7 +195,7 @@ def test_each_field_of_an_order_is_in_its_hash(name: str) -> None:
 
 
 def test_the_hash_of_an_order_never_changes() -> None:
-    """Recorded orders carry the hash."""
+    """The rows of recorded orders carry the hash, which a repeated order must match."""
     assert DEPOSIT.request_hash == "fb4a8f5bfe345294ba11724421fbd1d27af1d4a2bd7a63875514be01821bdb01"
 
 

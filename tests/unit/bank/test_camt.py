@@ -1,4 +1,4 @@
-"""The camt reader on valid and corrupted files of `bank_files`."""
+"""Tests the reader of camt statements on valid and corrupted files."""
 
 import io
 import re
@@ -345,7 +345,7 @@ WRONG_FILES: list[tuple[bytes, str]] = [
     (message(statement(number=None).replace("<CreDtTm>", "<CreDtTm>x")), "Stmt[1]/CreDtTm: 'x2026"),
     (re.sub(rb"<CreDtTm>.*?</CreDtTm>", b"", PLAIN), "Stmt[1]/CreDtTm: is missing, also in GrpHdr"),
 ]
-"""Files, each with the text of its refusal."""
+"""Files that the reader refuses, each with the error's text."""
 
 SPOILT: list[tuple[str, str, str]] = [
     ("camt.053.001.08", "camt.052.001.08", "line 2, Document: is camt.052, a report within the day"),
@@ -385,7 +385,7 @@ SPOILT: list[tuple[str, str, str]] = [
         "StmtPgntn/LastPgInd: is 'no'; must be true or false",
     ),
 ]
-"""A text of the valid file, its replacement, and the text of the refusal."""
+"""Changes that make the valid file invalid: old text, new text, and the error's text."""
 
 ENTRY = "line 9, Stmt[1]/Ntry[1]"
 WRONG_ELEMENTS: list[tuple[dict[str, Any], str]] = [

@@ -58,7 +58,7 @@ def of_entry(entry: Any) -> Iterator[Told]:
 
 
 def names_of(part: Any) -> set[str]:
-    """Return the end-to-end id and the free text. Our reader also lists the text's words."""
+    """Return a payment's references: end-to-end id and whole text. Our reader adds the text's words."""
     texts = part.rmt_inf.ustrd if part.rmt_inf else []
     return {part.refs.end_to_end_id, " ".join(texts)} - {""}
 

@@ -1,4 +1,4 @@
-"""Realistic cases from a hostile review: the comparison must lose no order."""
+"""Tests realistic cases from a hostile review, in which the comparison must lose no order."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def paid(reference: str, amount: str = "100.00", side: Side = Side.IN, **more: A
 
 
 def daily(*lines: dict[str, Any], days: Sequence[str] = tuple(DAYS), **more: Any) -> list[bytes]:
-    """Return one statement a day; the sixth day's statement has the lines."""
+    """Return one statement for each day, with the lines in the sixth day's."""
     opening, files = 0, []
     for day in days:
         own = lines if day == DAYS[5] else ()
@@ -117,7 +117,6 @@ def test_a_notifications_details_replace_the_statements_sum() -> None:
 
 
 def test_a_line_in_statement_and_notification_counts_once() -> None:
-    """The line has no reference of the bank that would identify it."""
     one = line("100.00", end_to_end="INV-1")
     early = written([one], kind="camt.054", opening=None, day=DAYS[5])
 

@@ -1,4 +1,4 @@
-"""Vectors of the bank's rows; `tests/unit/vectors.py` imports them last."""
+"""Golden vectors of the bank's rows, added to those of `tests/unit/vectors.py`."""
 
 from dataclasses import replace
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""The example checks, called as a stage calls them."""
+"""Tests the example checks, called as a stage calls them."""
 
 import json
 import runpy
@@ -73,7 +73,7 @@ def test_the_delivery_example_waits() -> None:
 
 
 def screened(status: int = 200, **parties: Any) -> Any:
-    """Ask the screening example about Alice and Mallory, with a canned answer of its service."""
+    """Return the screening example's decision on Alice and Mallory, after a canned answer of its service."""
     check = example("opensanctions")
     body = json.dumps({"responses": {party: {"results": found} for party, found in parties.items()}})
     tools: Any = SimpleNamespace(secret=lambda name: "k", http=lambda *_, **__: Reply(status, body.encode()))

@@ -1,4 +1,4 @@
-"""Vectors of the writes for payments that wait for checks."""
+"""Golden vectors of the writes for payments that wait for checks."""
 
 from datetime import timedelta
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Vectors of the doors; `tests/unit/vectors.py` imports them last."""
+"""Golden vectors of the doors' writes, added to those of `tests/unit/vectors.py`."""
 
 from types import ModuleType
 

@@ -20,7 +20,7 @@ SEVEN = Circuit(count=7, failed=tuple("abcdefg"), failed_at=NOW)
 
 @pytest.mark.parametrize(("answers", "count"), [(0, 7), (1, 6), (2, 5), (3, 5), (1_000, 5)])
 def test_reported_answers_reset_at_most_two_failures(answers: int, count: int) -> None:
-    """The answers may be older than an outage that other environments see."""
+    """The answers may be older than an outage that other environments see, so more resets would hide it."""
     assert REPORTED_MAX == 2
     assert after_answers(SEVEN, answers) == replace(SEVEN, count=count)
     assert after_failure(SEVEN, "h", answers, NOW, LIMITS).count == count + 1

@@ -1,4 +1,4 @@
-"""A circuit writes only its own row, so the LIMBO proof need not cover it."""
+"""Tests that a circuit writes only its own row, so the LIMBO proof need not cover it."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ Headers = dict[str, str]
 
 
 def signed(secret: str = CURRENT, event: str = EVENT, body: bytes = BODY, sent_at: datetime = NOW) -> Headers:
-    """Return headers made by the library of the specification's authors."""
+    """Return a webhook's headers, signed by the library of the specification's authors."""
     return {
         "webhook-id": event,
         "webhook-timestamp": str(int(sent_at.timestamp())),
@@ -37,7 +37,7 @@ OURS, THEIRS = (signed(secret)["webhook-signature"] for secret in (CURRENT, FORE
 
 
 def accepts(headers: Headers, body: bytes = BODY, now: datetime = NOW) -> bool:
-    """Return whether the call is accepted; check that the library agrees."""
+    """Return whether our code accepts the webhook. Check that the library agrees."""
     try:
         accepted = verify(headers, body, [CURRENT], now) == headers["webhook-id"]
     except SignatureRefused:
@@ -150,7 +150,7 @@ def test_a_timestamp_that_is_not_in_whole_seconds_is_refused(sent_at: str) -> No
 def test_a_webhook_is_valid_for_five_minutes_either_way(
     direction: int, distance: timedelta, in_time: bool
 ) -> None:
-    """A webhook one millisecond too old is refused: the header has whole seconds, our clock milliseconds."""
+    """A webhook one millisecond too old is refused, although its header has only whole seconds."""
     headers = signed(sent_at=NOW + direction * distance)
 
     assert timedelta(minutes=5) == TOLERANCE
@@ -242,7 +242,6 @@ def test_a_secret_is_accepted_with_and_without_its_prefix() -> None:
 )
 @pytest.mark.parametrize("beside", [(), (CURRENT,)], ids=["alone", "beside a good one"])
 def test_an_unusable_secret_makes_the_webhook_unavailable(secret: object, beside: tuple[str, ...]) -> None:
-    """The caller tries again after the secret is corrected; until then no call is admitted."""
     digest = webhooks.hmac_data(b"", f"{EVENT}.{SENT_AT}.{BODY.decode()}".encode())
     by_the_empty_secret = {"webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 

@@ -1,4 +1,4 @@
-"""Vectors of merchants; `tests/unit/vectors.py` imports them last."""
+"""Golden vectors of merchants' sweeps, added to those of `tests/unit/vectors.py`."""
 
 from types import ModuleType
 

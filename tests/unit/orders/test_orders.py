@@ -131,7 +131,7 @@ REFUSED: dict[tuple[str, str], tuple[list[Any], str]] = {
     ("order", "field", "value"), [(*name, value) for name in REFUSED for value in REFUSED[name][0]], ids=shown
 )
 def test_an_invalid_order_is_refused_naming_the_field(order: str, field: str, value: object) -> None:
-    """A reversal expects SETTLED or PROCESSING: a resolution ends LIMBO, and a compensation begins once."""
+    """A reversal cannot expect LIMBO, which a resolution ends, or begin a second compensation."""
     with pytest.raises(InvalidRequest) as refused:
         PARSERS[order](RAW[order] | {field: value}, CAROL)
 

@@ -1,4 +1,4 @@
-"""Rows of payouts."""
+"""Builds a payout's rows in each status."""
 
 from datetime import timedelta
 from typing import Any
@@ -60,7 +60,7 @@ NOTES: dict[Move, dict[str, Any]] = {
 
 
 def on_the_way(*path: Move) -> State:
-    """Return the payout's state after these moves."""
+    """Return the state of a payout after these moves."""
     state = writes.reserved(PAYOUT, PAYABLE, NOW)
     for move in path:
         more = dict(SAID) if move is Move.ACCEPT else NOTES.get(move, {})
@@ -96,7 +96,7 @@ CASES: dict[str, State] = {
         return_line=RETURN_LINE,
     ),
 }
-"""An open case of each kind."""
+"""Payouts with an open case, one for each kind of case."""
 
 
 def destination_rows() -> tuple[Row, Row]:

@@ -1,4 +1,4 @@
-"""Payouts' movements at the bank, as the comparison with a statement reads them."""
+"""Tests how the comparison with a statement reads the payouts' movements at the bank."""
 
 import pytest
 

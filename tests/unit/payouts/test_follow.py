@@ -1,4 +1,4 @@
-"""Malformed, unknown and contradictory input, which the lives of tests/simulation/payouts leave out."""
+"""Tests malformed, unknown and contradictory input, which simulated payouts (tests/simulation) never meet."""
 
 import hashlib
 from collections.abc import Callable
@@ -117,7 +117,7 @@ def table() -> MemoryDynamoDb:
 
 @pytest.fixture
 def having(table: MemoryDynamoDb) -> Having:
-    """Build a follower whose table has the given payouts."""
+    """Return a function that builds a follower whose table has the given payouts."""
 
     def follower(*states: State, bank: Bank | None = None, later: timedelta = timedelta()) -> Follower:
         for state in states:
@@ -290,7 +290,7 @@ def test_a_barred_first_send_opens_a_case(having: Having, table: MemoryDynamoDb,
 
 @pytest.mark.parametrize("what", BARRED)
 def test_a_barred_second_send_keeps_asking_the_bank(having: Having, table: MemoryDynamoDb, what: str) -> None:
-    """Its first send may still arrive."""
+    """The first send may still arrive at the bank."""
     bank = Bank()
     follower = having(SECOND_SEND, bank=bank, later=timedelta(minutes=1))
     bar(table, what)
@@ -340,7 +340,7 @@ def test_a_frozen_payout_opens_a_new_case_after_ask(having: Having, table: Memor
 
 
 def test_a_silent_bank_does_not_revoke_its_earlier_answer(having: Having) -> None:
-    """So a "not paid" verdict must say that it contradicts the earlier answer."""
+    """The earlier answer stands, so a "not paid" verdict must say that it contradicts it."""
     for found in (Unknown("500"), NeverSeen()):
         follower = having(STATES[Status.ACCEPTED], bank=Bank(found=found), later=timedelta(days=3))
 
@@ -461,7 +461,7 @@ def test_a_line_of_a_payout_that_never_left_is_refused(having: Having, status: S
 def test_a_line_of_another_bank_account_moves_nothing(
     having: Having, table: MemoryDynamoDb, status: Status, side: Side
 ) -> None:
-    """A customer's own statement names the payout, too."""
+    """A statement of the customer's own account can also name the payout."""
     follower = having(STATES[status])
     before = dict(table.items)
 
@@ -472,7 +472,6 @@ def test_a_line_of_another_bank_account_moves_nothing(
 
 
 def test_a_begun_booking_is_finished_despite_a_removed_account(having: Having, table: MemoryDynamoDb) -> None:
-    """A caller died after the line's first move, before the account was removed from the settings."""
     state = replace(STATES[Status.PAID], debit_line=BANK_LINE.identity)
     follower = having(state)
     follower.accounts = frozenset({"GB29NWBK60161331926819"})
@@ -681,7 +680,7 @@ def test_two_persons_may_contradict_a_silent_bank(having: Having, table: MemoryD
 
 
 def test_a_bank_that_stays_silent_brings_a_new_case(having: Having, table: MemoryDynamoDb) -> None:
-    """Otherwise, an approval that waits for the bank would block every other decision."""
+    """While an approval waits for the bank, no other decision is possible, so the new case ends the wait."""
     case = CASES["limbo"]
     follower = having(case, bank=Bank(found=SILENT), later=timedelta(days=1))
     approve(table, case, Verdict.NOT_PAID, contradicts=False)
@@ -754,7 +753,7 @@ def test_a_refusal_counts_only_with_a_declared_reason(having: Having) -> None:
 
 
 def test_an_incoming_line_without_a_return_code_is_refused(having: Having) -> None:
-    """The payee's own statement can show an incoming line with our reference."""
+    """Without the code, it can be a line of the payee's own statement, which has our reference too."""
     with pytest.raises(LineRefused, match="is no return"):
         having(STATES[Status.PAID]).book(line(PAYOUT.reference, side=Side.IN, returns=""))
 
@@ -791,7 +790,7 @@ def test_a_non_ascii_letter_in_a_reference_names_no_payout(having: Having) -> No
 
 
 def test_a_late_return_closes_the_case_of_its_debit(having: Having) -> None:
-    """A hint causes an early look, but no early case."""
+    """The bank's hint causes an early look, but does not open a case early."""
     follower = having(STATES[Status.PAID], bank=Bank(found=Found(Word.RETURNED)), later=timedelta(minutes=1))
     follower.look(PAYOUT.key)
     follower.book(line(PAYOUT.reference))
@@ -860,7 +859,7 @@ def test_many_hints_cause_one_look_in_five_seconds(having: Having) -> None:
 
 
 def listed(table: MemoryDynamoDb, one: Recorded) -> Row:
-    """The line's row in the list of lines to book."""
+    """Return the line's row in the list of lines to book."""
     return from_wire(table.items[f"PAYOUT_LINE#{one.line.identity}", "LINE"])
 
 

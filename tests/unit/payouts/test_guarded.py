@@ -1,4 +1,4 @@
-"""The circuit around a bank: real rules, real row, an in-memory table."""
+"""Tests the circuit around a bank with its real rules and row, on an in-memory table."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,7 +63,7 @@ class Bank:
 
 @dataclass
 class Town:
-    """Environments that share one circuit row, one clock and one bank."""
+    """Function environments that share one circuit row, one clock and one bank."""
 
     bank: Bank = field(default_factory=Bank)
     table: MemoryDynamoDb = field(default_factory=MemoryDynamoDb)
@@ -181,7 +181,7 @@ def test_a_refusal_by_the_circuit_counts_as_no_failure(town: Town) -> None:
 
 
 def test_a_send_without_a_lease_does_not_reach_the_bank(town: Town) -> None:
-    """The send may be recorded by another caller, or before the circuit opened."""
+    """Another caller may have recorded the send, or it was recorded before the circuit opened."""
     guarded, state, other = town.guarded(), payout("one"), payout("two")
 
     assert guarded.submit(state, b"one") == Unknown(NOT_ADMITTED)
@@ -243,7 +243,7 @@ def test_an_unanswered_probe_keeps_the_circuit_open(town: Town) -> None:
 
 @pytest.mark.parametrize("found", [PAID, NeverSeen()], ids=["paid", "never seen"])
 def test_an_answer_about_a_failed_payout_closes_the_circuit(town: Town, found: Any) -> None:
-    """Perhaps no other payout comes to probe the bank before people decide, after three days."""
+    """Perhaps no other payout would probe the bank before people decide about this one."""
     guarded, failed = town.opened()
     town.bank.found = SILENT
     for state in failed:

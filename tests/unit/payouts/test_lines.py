@@ -55,7 +55,6 @@ def test_a_line_without_a_reference_is_not_listed() -> None:
 
 
 def test_a_line_is_listed_once(table: MemoryDynamoDb, store: Store) -> None:
-    """A file that is read again does not list a booked line again."""
     write = lines.listed(recorded(PAYOUT.reference))
     assert write
     store.transact([write])

@@ -1,4 +1,4 @@
-"""Payouts as files in a bucket, and the bank's answer files."""
+"""Tests payouts sent as files in a bucket, and the bank's answer files."""
 
 import re
 from collections.abc import Iterator

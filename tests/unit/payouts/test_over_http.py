@@ -40,7 +40,7 @@ def bank(url: str, seconds: int = 7) -> OverHttp:
 
 
 class Served(BaseHTTPRequestHandler):
-    """Gives each request the same answer; status 0 closes the connection instead."""
+    """A server that gives each request the same answer; status 0 closes the connection instead."""
 
     status, body = 200, b""
     asked: list[tuple[str, Any, bytes]]
@@ -212,7 +212,6 @@ def test_a_poll_sends_only_the_payouts_reference() -> None:
 
 
 def test_a_requests_bytes_depend_only_on_the_payout() -> None:
-    """They are the same at each attempt, at any time."""
     asked = bank("http://127.0.0.1:9")
 
     assert {asked.request(state) for state in STATES.values()} == {SENT}
@@ -226,7 +225,7 @@ def test_a_currency_that_the_bank_refuses_is_not_sent() -> None:
 
 
 def test_a_currency_that_the_stage_dropped_is_not_asked_about() -> None:
-    """The payout waits for persons; other payouts' looks must not fail because of it."""
+    """The payout waits for persons instead, so that other payouts' looks do not fail."""
     state = replace(SENDING, payout=replace(PAYOUT, currency="KWD"))
 
     with banking(200, ABOUT | {"status": "paid"}) as (asked, requests):

@@ -1,4 +1,4 @@
-"""Vectors of the payouts' writes; `tests/unit/vectors.py` imports them last."""
+"""Golden vectors of the payouts' writes, added to those of `tests/unit/vectors.py`."""
 
 from dataclasses import replace
 from datetime import timedelta

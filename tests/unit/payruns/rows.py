@@ -1,4 +1,4 @@
-"""A run of three payments: its file, its proposal and the rows of its states."""
+"""Builds a pay run of three payments: its file, its proposal and its rows in each state."""
 
 from collections.abc import Sequence
 from dataclasses import replace

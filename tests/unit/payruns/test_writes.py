@@ -206,7 +206,7 @@ def test_another_persons_approval_is_not_a_replay(desk: Desk) -> None:
 
 
 def test_an_order_does_not_overwrite_another_persons_record(desk: Desk) -> None:
-    """Even if the run's row was set back by hand."""
+    """This holds even if the run's row was set back by hand."""
     desk.be(APPROVED)
     desk.act(*writes.resume(APPROVED, PROPOSAL, ADA, LATER))
     desk.table.put_item(TableName="runs", Item=to_wire(APPROVED.to_row()))

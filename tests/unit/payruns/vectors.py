@@ -1,4 +1,4 @@
-"""Vectors of the runs' writes; `tests/unit/vectors.py` imports them last."""
+"""Golden vectors of the pay runs' writes, added to those of `tests/unit/vectors.py`."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -26,7 +26,7 @@ LATER: Row = {"pk": "ENTRIES#bob", "sk": "later", "posted_at": "2026-11-20T15:00
 
 @pytest.fixture
 def journal() -> Sealed:
-    """Three hours: rows copied in the first, nothing in the second, one more row in the third."""
+    """Return three sealed hours: rows in the first, none in the second, one more in the third."""
     made = Sealed()
     made.copy(ROWS)
     made.seal()
@@ -129,7 +129,7 @@ SETTLEMENT = f"{CLAIMED['pk']} SETTLEMENT"
 
 
 def change(old: Row, new: Row | None = None, at: int = AT, number: str = "2") -> dict[str, Any]:
-    """Return the journal's line of a row that was changed, or removed."""
+    """Return the journal's line about a row's change or removal."""
     line = {"event": "MODIFY" if new else "REMOVE", "at": at, "number": number, "old": lines.image(old)}
     return line | ({"new": lines.image(new)} if new else {})
 
@@ -143,7 +143,7 @@ def with_status(status: Status | None, released_at: str | None = None) -> Row:
 
 
 EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
-"""Times of a release: before the change; after it, but taken from a slow clock."""
+"""Times of a release: before the change, and after the change but read from a slow clock."""
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ EARLY, LATE = CLAIMED["claimed_at"], "2026-11-20T11:59:59.999Z"
 def test_an_unlawful_status_change_is_named_until_undone(
     journal: Sealed, left: Status, now: Status | None, released_at: str | None, is_fault: bool, event: str
 ) -> None:
-    """Undone means that the next status is lawful, and no payment came since.
+    """A change is undone if the row's status is lawful again, and no release came since.
 
-    No filter copies a change from COMPENSATING to SETTLED, so leaving SETTLED is examined.
+    A change from COMPENSATING to SETTLED is not copied, so the proof examines changes that leave SETTLED.
     """
     before = with_status(left, EARLY if released_at == EARLY else None)
     journal.add(change(before, with_status(Status.PROCESSING) if event == "MODIFY" else None))
@@ -201,7 +201,7 @@ def test_an_old_removal_is_harmless_once_the_row_is_back(journal: Sealed) -> Non
 
 
 def test_a_status_removed_and_set_again_is_named(journal: Sealed) -> None:
-    """No filter copies the second change: the row had no status to leave."""
+    """The journal lacks the second change, because the row had no status to leave."""
     journal.add(change(with_status(Status.REJECTED), with_status(None)))
     journal.seal()
 
@@ -405,7 +405,7 @@ def test_each_fault_of_a_seal_is_named(
 
 
 def test_missing_newest_seals_are_noticed_after_a_while(journal: Sealed) -> None:
-    """A kept digest reveals their absence at once."""
+    """A digest that a person has kept reveals their absence at once."""
     kept = journal.compare(EVERY).head
     journal.lose("seals/2026-11-20T1400.json")
 
@@ -467,7 +467,7 @@ def test_equal_lines_give_byte_identical_objects(journal: Sealed) -> None:
 
 
 def without_words(told: dict[str, Any]) -> dict[str, Any]:
-    """Return a line in an earlier release's format."""
+    """Return a line in an earlier release's format, without the digest of references."""
     del told["new"][lines.WORDED]
     return told
 
@@ -491,7 +491,7 @@ def test_a_changed_reference_or_metadata_is_found(empty: Sealed, words: Row) -> 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_line_of_an_earlier_release_proves_everything_but_references(empty: Sealed, *, again: bool) -> None:
-    """DynamoDB may send a row's record twice: to the previous release, and to this one."""
+    """DynamoDB may send a row's record twice: once to the previous release and once to this one."""
     empty.add(without_words(inserted(CLAIMED)), *([inserted(CLAIMED)] if again else []))
     empty.seal()
 
@@ -501,7 +501,7 @@ def test_a_line_of_an_earlier_release_proves_everything_but_references(empty: Se
 
 
 def test_references_are_compared_with_the_first_of_several_changes(empty: Sealed) -> None:
-    """A row older than the journal has no line of its put: its first change has the first content."""
+    """A row older than the journal has no line of its put, so its first change has the first content."""
     empty.add(change(with_status(None)))
     empty.add(change(with_status(None) | OTHER_WORDS[0], at=AT + 60, number="3"))
     empty.seal()

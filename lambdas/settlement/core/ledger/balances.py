@@ -86,7 +86,7 @@ def debit_part(settlement: Settlement, amount: int) -> Write:
 
 
 def credit_payer(settlement: Settlement) -> Write:
-    """Credit the payer. A closed account and the highest balance do not matter: the money was the payer's."""
+    """Credit the payer, even if closed or above the highest balance, because the money was the payer's."""
     return credit_part(settlement, settlement.amount)
 
 
@@ -107,7 +107,7 @@ def credit_part(settlement: Settlement, amount: int) -> Write:
 def block(account: str) -> Write:
     """Count a LIMBO case on its account. A counted case blocks new holds.
 
-    The count happens once, in the transaction that writes the settlement's row.
+    The transaction also writes the settlement's row, so a case counts once.
     """
     return update(
         keys.account(account),

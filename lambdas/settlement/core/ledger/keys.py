@@ -118,7 +118,7 @@ def evidence(key: str, step: str) -> Row:
 def order(key: str) -> Row:
     """Key of the row that makes an order's effect happen once.
 
-    An order and a settlement can share a key: their rows' names differ.
+    An order and a settlement can share an idempotency key, because their rows' keys differ.
     """
     return {"pk": f"ORDER#{key}", "sk": "ORDER"}
 
@@ -191,7 +191,7 @@ def destination_frozen(name: str, at: str) -> Row:
 def payout_proposed(
     key: str, case: int, digest: str, verdict: str, account: str | None = None, *, contradicts: bool = False
 ) -> Row:
-    """Key of a proposed verdict. Another account, or contradicting the bank, gives another key."""
+    """Key of a proposed verdict. It differs by account, and if the verdict contradicts the bank."""
     named = verdict if account is None else f"{verdict}#{account}"
     named = f"contradicts#{named}" if contradicts else named
     return {"pk": f"PAYOUT_CASE#{key}", "sk": f"{case:06}#{digest[:16]}#PROPOSED#{named}"}
@@ -216,13 +216,13 @@ def payrun_proposed(run: str) -> Row:
 
 
 def payrun_approved(run: str, person: str) -> Row:
-    """Key of a person's only approval of a run. Persons choose their names, hence the digest."""
+    """Key of a person's only approval of a run. It has a digest of the name, which can be any text."""
     digest = hashlib.sha256(person.encode()).hexdigest()
     return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"APPROVED#{digest[:32]}"}
 
 
 def payrun_ordered(run: str, sequence: int) -> Row:
-    """Key of the order that has moved a run to this sequence."""
+    """Key of the order that moved a pay run to this sequence number."""
     return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"ORDERED#{sequence:06}"}
 
 

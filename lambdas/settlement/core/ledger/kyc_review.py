@@ -98,7 +98,7 @@ def end_review(
 ) -> Write:
     """Record a webhook's verdict, and let recovery resume the settlement at once.
 
-    The settlement gets a full time to settle: the review may have used up the first. The request's own
+    The settlement gets a new time to settle, because the review may have used up the first. The request's own
     deadline stays. `owner` is not an execution's name. It stops the earlier owner until recovery names a
     new one. The same decision is a replay. Another decision is a conflict.
     """
@@ -163,7 +163,7 @@ def _awaits_verdict(settlement: Settlement, now: datetime) -> list[Condition]:
 
 
 def _decided_by(verdict: Verdict) -> Callable[..., Write]:
-    """Return the builder of a verdict's write. A rejection makes no event: the reversal makes one."""
+    """Return the builder of a verdict's write. A rejection makes no event, because the reversal makes one."""
     return update_with_event if verdict.decision is KycDecision.APPROVED else update
 
 

@@ -49,7 +49,7 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token. A decision wakes the execution recorded last.
 
-    The token has its own row: each write of the settlement's row would pay for the token's kilobyte.
+    The token has its own row, because each write of a row also pays for the token's kilobyte.
     """
     row = {
         **keys.waiting(settlement.key),
@@ -75,8 +75,8 @@ def leave(
 ) -> Write:
     """Carry out a person's decision. Only this write leaves LIMBO.
 
-    `execution` replaces the owner, which may still wait. The row keeps the steps that losses paid, over all
-    cases.
+    `execution` replaces the owner, which may still wait. The row keeps the steps that the losses
+    account paid in all cases so far.
     """
     conditions = [
         status_is(Status.LIMBO),

@@ -1,10 +1,10 @@
-"""Composes all `settle` commands that the code shows."""
+"""Composes the `settle` commands that messages show."""
 
 import shlex
 
 
 def command(verb: str, *words: str, **options: object) -> str:
-    """A shell-quoted command. `verb` must be trusted text.
+    """Return a shell-quoted `settle` command. `verb` must be trusted text.
 
     Words with a leading hyphen follow `--`. An option of None is omitted. An option of True has no value.
     """

@@ -9,16 +9,16 @@ from settlement.core.model.settlement import Settlement
 from settlement.core.model.stage_config import StageConfig
 
 _NAMELESS = {"reversal", "resolution"}
-"""Refused fields. They are an order's content, which anyone who may start the machine could forge."""
+"""Refused fields: an order's content, which anyone who may start the machine could forge."""
 
 _DECIDED = re.compile(r"resolve:([1-9][0-9]{0,8})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failure in Step Functions' form (`Error`, `Cause`).
+    """A failure that starts a compensation, in Step Functions' form (`Error`, `Cause`).
 
-    `owner` is the execution that asks for the compensation. None: any execution may own the settlement.
+    `owner` is the execution that must own the settlement. None: any execution may own it.
     """
 
     error: Mapping[str, str]

@@ -11,7 +11,7 @@ import re
 
 
 def sent(key: str, nonce: str) -> str:
-    """Name a client's try. This name does not prevent a second payment; the key does."""
+    """Name the execution of a client's try. The key, not this name, prevents a second payment."""
     return f"{key}-{nonce}"
 
 
@@ -47,5 +47,5 @@ def ordered(key: str, order: str, nonce: str) -> str:
 
 
 def is_ordered(key: str, owner: str) -> bool:
-    """Whether a resolution named this owner. Its execution may never have started."""
+    """Whether a resolution named this owner, whose execution may never have started."""
     return owner.startswith(ordered(key, "resolve", ""))

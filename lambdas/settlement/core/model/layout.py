@@ -11,7 +11,7 @@ from typing import Any
 FIRST = 1
 
 PARTS_COUNTED_BY_NAME = 2
-"""`reversals_in_part` replaces the first layout's `parts`."""
+"""Layout with `reversals_in_part` in place of the first layout's `parts`."""
 
 NEWEST = PARTS_COUNTED_BY_NAME
 

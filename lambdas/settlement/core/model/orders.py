@@ -56,13 +56,12 @@ class Order:
 class Reversal(Order):
     """An order to reverse a settlement. `expected_status` is the status that the person saw.
 
-    PROCESSING is for a stalled settlement.
+    The status PROCESSING allows the reversal of a stalled settlement.
     """
 
     expected_status: Status = Status.SETTLED
 
     def __post_init__(self) -> None:
-        """Refuse other statuses, above all LIMBO."""
         if self.expected_status not in _REVERSIBLE_ON_ORDER:
             raise InvalidRequest(
                 f"expected_status: must be {' or '.join(_REVERSIBLE_ON_ORDER)}, or be left out"

@@ -1,4 +1,4 @@
-"""Parses all JSON of requests into the domain."""
+"""Parses the JSON of clients' requests into domain types."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PATTERNS = {"key": KEY, "payer": ACCOUNT, "payee": ACCOUNT}
 _FIELD_LENGTH_MAX = 40
 _FIELDS_MAX = 5
-"""Maximum faults in a message, to limit its size."""
+"""Maximum faulty fields in a message, to limit its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +76,10 @@ class Request:
         return Settlement(**vars(self) | {"fee": fee if self.fee is None else self.fee})
 
     def claim_problems(self, config: StageConfig) -> list[str]:
-        """Faults that refuse a first claim.
+        """Return the faults for which a first claim is refused.
 
-        Rules about fees and names may change. A settlement in flight keeps the rules of its claim: new ones
-        would block it.
+        Rules about fees and names may change. A settlement in flight keeps the rules of its claim, because
+        new rules would block it.
         """
         return [*self._fee_problems(config), *self._missing_names(config)]
 
@@ -231,7 +231,6 @@ def _canonical_metadata(given: Mapping[str, str] | None) -> dict[str, str] | Non
 
 
 def _canonical_name(text: str) -> str:
-    """`text` in NFC, with plain spaces, trimmed."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(" " if unicodedata.category(each) == "Zs" else each for each in composed).strip(" ")
 

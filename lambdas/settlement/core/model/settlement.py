@@ -16,10 +16,10 @@ LABELS = ("reference", "metadata")
 """The caller's own words. The saga passes them on in outcomes and never reads them."""
 
 OPTIONAL = ("deadline_seconds", *NAMES, *LABELS)
-"""Fields hashed only if present. So a new field does not change older requests' hashes."""
+"""Fields hashed only if present, so a new field does not change older requests' hashes."""
 
 _HASHED = ("key", "payer", "payee", "amount", "currency", "fee")
-"""Always-hashed fields. Never change this list: rows keep their old hashes."""
+"""Fields hashed in every request. Never change this list, because rows keep their old hashes."""
 
 FIELDS = (*_HASHED, *OPTIONAL)
 

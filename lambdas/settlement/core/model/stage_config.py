@@ -18,7 +18,7 @@ class StageConfig:
     - `party_names`: "required" if the KYC provider screens by name.
     - `retention_days`: the age at which entries are deleted. None: never.
     - `shortest_retention_days`: the smallest `retention_days` ever.
-    - `approvals`: the persons for each decision. An unlisted decision needs one.
+    - `approvals`: the number of persons for each decision. An unlisted decision needs one.
     - `reverse_over`: a larger reversal needs two persons.
     - `row_layout`: the newest layout that functions write.
     """

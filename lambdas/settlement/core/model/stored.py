@@ -26,7 +26,7 @@ def subject_of(row: Mapping[str, Any]) -> str:
 def sound(row: Mapping[str, Any]) -> Stored:
     """Check the type of each known attribute. Raises MalformedRow.
 
-    The circuit's row is left out. Its times are numbers, which its own parser checks.
+    A circuit's row is left to its own parser, because its times are numbers.
     """
     if row.get("pk") == "CIRCUIT":
         return Stored(row)

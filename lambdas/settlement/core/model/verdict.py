@@ -41,7 +41,7 @@ class Verdict:
 
 
 def parse_verdict(content: Mapping[str, Any], provider: str) -> Verdict:
-    """Raises ValueError, naming the faulty field."""
+    """Parse a provider's verdict. Raises ValueError, naming the faulty field."""
     decision, reference = content.get("decision"), content.get("reference")
     if decision not in list(KycDecision):
         raise ValueError(f"decision: must be one of {', '.join(KycDecision)}")

@@ -37,10 +37,10 @@ provider uses up VerifyKyc's concurrency.
 
 
 def failure_of(state: SettlementState, error: Mapping[str, str]) -> dict[str, str]:
-    """The failure behind a reversal, reported for the first uncommitted step.
+    """Return the failure to report for a reversal, at the first uncommitted step.
 
-    An error in CUT_OFF becomes that step's `cut_off`, or else an earlier step's: the failed step may have
-    committed before its answer was lost.
+    An error in CUT_OFF becomes the step's `cut_off`, or else an earlier step's, because the failed step may
+    have committed before its answer was lost.
     """
     stopped = state.following or Step.FEE
     if error["Error"] in CUT_OFF and (cut_off := _cut_off(stopped)):
@@ -98,7 +98,7 @@ def machine_state(state: SettlementState, config: StageConfig) -> dict[str, Any]
 
 
 def is_completed_by(state: SettlementState, case: int | None) -> bool:
-    """Whether a person has completed `case`: then nothing resumes the settlement."""
+    """Whether a person decided to complete `case`, after which nothing resumes the settlement."""
     return state.status is Status.SETTLED and state.resolution is not None and case == state.resolutions
 
 

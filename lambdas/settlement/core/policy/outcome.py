@@ -94,7 +94,7 @@ _REVERSED_BY_A_PERSON = (
 
 
 def of_state(state: SettlementState, config: StageConfig, *, replayed: bool) -> dict[str, Any]:
-    """The outcome. `replayed`: this call did not run the settlement.
+    """Return a settlement's outcome. `replayed`: this call did not run the settlement.
 
     Raises MalformedRow if the stage does not accept the settlement's currency.
     """

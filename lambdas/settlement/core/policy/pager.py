@@ -18,7 +18,7 @@ AGAIN_AFTER_SECONDS_MAX = 86_400
 class PagerConfig:
     """Settings of the alerts. `again_after_seconds` is the wait before the second alert.
 
-    `stack` is None for the embedded stack: a command finds it without a name.
+    `stack` is the stack that commands name. None: the embedded stack, which they find without a name.
     """
 
     runbook: str

@@ -68,7 +68,7 @@ def has_missed_its_look(state: SettlementState, now: datetime, config: StageConf
     """Whether recovery's look was due well before the deadline, but comes too late.
 
     The settlement then gets more time, because its new owner would lack the full time before the deadline. A
-    deadline that the request named stays. The end of a review stays, too: nothing can resume after it.
+    deadline that the request named stays. The end of a review stays, too, because nothing resumes after it.
     """
     is_open = not (state.is_released or state.is_in_review or state.is_expired)
     if state.status is not Status.PROCESSING or not is_open or state.settlement.deadline_seconds is not None:

@@ -19,7 +19,7 @@ from settlement.core.model.stored import MalformedRow, Stored, sound, subject_of
 from settlement.core.store.wire import from_wire, to_wire
 
 TRIES_MAX = 6
-"""Maximum sends. A busy account is in another transaction most of the time:
+"""Maximum sends of a write. A busy account is in another transaction most of the time:
 docs/decisions/2026-11-22-hot-accounts.md.
 """
 
@@ -50,7 +50,7 @@ _TRANSIENT_ERRORS = frozenset(  # and every answer with an HTTP status from 500 
 
 
 def pause(failed_tries: int) -> None:
-    """Wait with full jitter. The system's random source is needed: a snapshot would clone a seed."""
+    """Wait with full jitter, from the system's random source, because a snapshot would clone a seed."""
     bound = min(BACKOFF_BASE_SECONDS * 2 ** (failed_tries - 1), BACKOFF_SECONDS_MAX)
     time.sleep(SystemRandom().uniform(0, bound))
 
@@ -176,8 +176,8 @@ class Store:
     ) -> Iterator[Row]:
         """Yield rows between two sort keys, in order. Each page is read consistently.
 
-        `limit` is the page size. `unreadable` gets the key of a row with a fraction, and the reason. Without
-        it, such a row raises MalformedRow.
+        `limit` is the page size. `unreadable` gets the key of a row with a fractional number, and the reason.
+        Without it, such a row raises MalformedRow.
         """
         parameters: dict[str, Any] = {
             "TableName": self.table_name,
@@ -291,7 +291,6 @@ def _rows(items: Sequence[Mapping[str, Any]], unreadable: Callable[[Row, str], N
 
 
 def _transient_reason(error: ClientError) -> str | None:
-    """Return why a write had no effect and should be sent again at once."""
     if error.response["Error"]["Code"] == "TransactionConflictException":
         return "TransactionConflict"
     position = _deciding_position(error)
@@ -300,10 +299,10 @@ def _transient_reason(error: ClientError) -> str | None:
 
 
 def _deciding_position(error: ClientError) -> int | None:
-    """The position of the first cancellation reason. It alone decides.
+    """Return the position of the first failed write, which alone decides the error.
 
-    A call may race its own retry. Then the entry's conflict comes first, and means a replay. The lack of
-    funds comes later: the retry has debited the balance.
+    If a call races its own retry, the entry fails first, which means a replay. The balance may fail later,
+    because the retry has debited it.
     """
     reasons = error.response.get("CancellationReasons", [])
     return next((position for position, reason in enumerate(reasons) if reason["Code"] != "None"), None)

@@ -1,7 +1,7 @@
 """Converts rows to and from DynamoDB's wire format.
 
-boto3 tries a dozen types per value. Its import takes a seventh of a cold start. Only rows changed by hand
-need boto3.
+boto3 would try a dozen types per value, and its import takes a seventh of a cold start. So it is used only
+for rows changed by hand.
 """
 
 from collections.abc import Mapping
