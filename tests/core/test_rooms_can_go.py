@@ -137,6 +137,6 @@ def test_the_functions_work_without_each_room_that_no_other_needs(room: str, tmp
 
 @pytest.mark.long
 def test_without_each_optional_room_the_tests_pass(without: Path) -> None:
-    quiet = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--assert=plain")
+    quiet = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
     run(without, *quiet, "--collect-only", "tests")
     run(without, *quiet, "-m", "not long", *RUN)

@@ -19,7 +19,6 @@ LISTS = (
 """The files that name rooms: lists for each tree, and the import rules."""
 
 LEFT_OUT = (
-    "__pycache__",
     ".*cache",
     ".git",
     ".hypothesis",
