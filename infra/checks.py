@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from aws_cdk import Stack
@@ -126,7 +126,9 @@ class Checks(Construct):
     def __init__(self, core: Core, settings: WebhookSettings, declared: Sequence[_Declared]) -> None:
         super().__init__(core.scope, "Checks")
         verify, decided = core.functions["VerifyKyc"], core.functions.get("CheckDecided")
-        _replace_code(verify, assets.Asset(self, "Code", path=str(_bundle(declared, settings))))
+        with TemporaryDirectory(prefix="checks-") as folder:
+            _bundle(declared, settings, Path(folder))
+            _replace_code(verify, assets.Asset(self, "Code", path=folder))
         verify.add_environment("CHECKS", self._described(declared))
         names = json.dumps([one.name for one in declared if not one.check.retired])
         for function in core.functions.values():  # any may claim
@@ -210,8 +212,7 @@ class Checks(Construct):
         )
 
 
-def _bundle(declared: Sequence[_Declared], settings: CoreSettings) -> Path:
-    folder = Path(mkdtemp(prefix="checks-"))
+def _bundle(declared: Sequence[_Declared], settings: CoreSettings, folder: Path) -> None:
     left_out = ["__pycache__"] if settings.is_embedded else ["__pycache__", "bootstrap"]
     shutil.copytree(LAMBDAS, folder, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True)
     package = folder / _PACKAGE
@@ -219,7 +220,6 @@ def _bundle(declared: Sequence[_Declared], settings: CoreSettings) -> Path:
     (package / "__init__.py").touch()
     for one in declared:
         shutil.copy(one.check.file, package / f"{one.module}.py")
-    return folder
 
 
 def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:
