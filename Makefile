@@ -107,12 +107,12 @@ test-all: test-end-to-end test-exhaustive  ## what make test leaves out; faster 
 test-end-to-end: setup
 	$(PYTEST) tests/e2e
 
-# It fills the processors while end-to-end tests wait, and yields to them.
+# It fills the processors while end-to-end tests wait, and yields to them. test_seeded.py runs the first 100 seeds.
 test-exhaustive: setup .venv-localemu/.ready
 	nice -n 5 $(PYTEST) -m long --ignore=tests/e2e
 	nice -n 5 $(PYTEST) tests/store -m "not long" --server dynamodb-local -k server
 	nice -n 5 $(PYTEST) tests/kyc -m "not long" --server dynamodb-local
-	nice -n 5 .venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --seconds $(SEED_SECONDS)
+	nice -n 5 .venv/bin/python -m tests.simulation.seeded --jobs $(JOBS) --from 100 --seconds $(SEED_SECONDS)
 
 test-deployed-python: setup  ## quick lanes on 3.13, which Lambda runs, if at hand
 	@if $(DEPLOYED_PYTHON) --version >/dev/null 2>&1; then \
