@@ -54,7 +54,7 @@ SEAL_SECONDS, SEAL_SECONDS_EMBEDDED = 3_600, 60
 """The time that a seal covers."""
 
 _WINDOW_SECONDS = 120
-"""Batching window, with one put per shard. Until the put, the table's writers can reach a record."""
+"""Batching window, for one put per shard. Waiting is safe: the table's writers cannot change the stream."""
 
 _AGE_HOURS_MAX = 12
 """Age at which a record is given up. The stream keeps it twelve hours more, for a person."""

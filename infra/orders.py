@@ -29,7 +29,7 @@ APPROVED = ("retry", "write-off", "complete", "reverse", "reverse-part")
 """Decisions that may need several persons. A reversal in part needs as many as a full one."""
 
 MOVES = ("propose", "approve", "withdraw", "break-glass")
-"""Steps by which several persons decide. Each is a route below its decision."""
+"""Steps of `APPROVED` decisions. Each is a route below its decision."""
 
 
 def routes(of_rooms: Iterable[str]) -> tuple[str, ...]:

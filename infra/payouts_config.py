@@ -176,7 +176,7 @@ class PayoutSettings:
         )
 
     def to_files_json(self, payout: Mapping[str, int], day: Mapping[str, int], *, bucket: str) -> str:
-        """Return the variable PAYOUTS for a bank that takes files. Raises ValueError for others."""
+        """Return FollowPayouts' variable PAYOUTS for a bank that takes files. Raises ValueError otherwise."""
         if self.debtor is None:
             raise ValueError("debtor: is not set")
         files = {

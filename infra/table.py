@@ -162,7 +162,7 @@ class SettlementTable(Construct):
             function.add_to_role_policy(statement)
 
     def grant_rows(self, function: lambda_.Function, actions: Mapping[str, Sequence[str]]) -> None:
-        """Grant rows as `grant` does, but without its denials of attributes."""
+        """Grant rows alone: `grant` also gives the encryption key, and denies attributes."""
         for action, rows in actions.items():
             function.add_to_role_policy(
                 iam.PolicyStatement(

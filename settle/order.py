@@ -84,7 +84,7 @@ def give(
 ) -> dict[str, Any]:
     """Send an order, and return it as recorded. It is safe to repeat. Raises CommandFailed.
 
-    Retries after each of `pauses` while the API throttles or its function fails.
+    Retries after each of `pauses` while the API throttles, but only four times if its function fails.
     """
     send = partial(stack.door.send, decision, order)
     return answered(send, decision, order, f"/orders/{decision}", pauses).content

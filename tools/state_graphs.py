@@ -48,7 +48,7 @@ def ways(state: Any) -> list[str]:
 
 
 def source(machine: str) -> str:
-    """Return a machine in Graphviz's language. In the layout, normal transitions weigh most."""
+    """Return a machine in Graphviz's language. `Next` weighs most: other transitions pull no state up."""
     found = states(machine)
     lines = [f'digraph "{machine}" {{', "rankdir=TB; nodesep=0.25; ranksep=0.35;"]
     lines.append('node [shape=box, style=rounded, fontname="Helvetica", fontsize=12, margin="0.12,0.06"];')

@@ -49,7 +49,7 @@ _SHARED = {"--csv", "--spreadsheet", "--stack", "--json"}
 """Options of many commands: the head of the page explains them by hand."""
 
 _SHARED_BY_MIN = 4
-"""An option with one meaning in this number of commands is explained only once."""
+"""An option with one meaning in this many commands or more is explained once."""
 
 _ROWS = {
     "SETTLEMENT": "settlement",

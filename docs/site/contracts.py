@@ -19,7 +19,7 @@ _RANGES = {
 """Limits of a value, with their units."""
 
 _LONG = 24
-"""Maximum characters of a name that cannot wrap: a longer one would leave other columns too little space."""
+"""Maximum characters of a name that cannot wrap: longer ones would narrow the other columns."""
 
 
 def page(file: Path) -> tuple[str, str]:

@@ -56,7 +56,7 @@ def read(event: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def update(key: str, expression: str, values: dict[str, Any], **condition: str) -> dict[str, Any]:
-    """Change the payment's row, unless it has this or a newer outcome. Return the row in both cases."""
+    """Change the payment's row, unless `condition` fails. Return the row in both cases."""
     try:
         answer = dynamodb.update_item(
             TableName=os.environ["WAITING_TABLE"],

@@ -95,6 +95,7 @@ def concurrency(account: Account) -> Iterator[Finding]:
 
 
 def _reserved(account: Account, functions: Any) -> Iterator[int]:
+    """Yield the saga's own reservations, which count as free."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     try:
         listed = [

@@ -125,7 +125,7 @@ def orders() -> dict[str, tuple[Take, str | None]]:
 
 
 def listing() -> tuple[Callable[[Any], Write | None], ...]:
-    """Return the functions with which the rooms in LINES_FOR list a bank's line for booking."""
+    """The functions by which rooms in LINES_FOR list a bank's line for booking."""
     return tuple(_brought("lists", os.environ.get("LINES_FOR", "").split()))
 
 

@@ -25,7 +25,7 @@ DEPOSIT, AMOUNT = 10_000, 1_000
 """Small deposit and payment, in minor units. The fee is above zero."""
 
 REST_SECONDS_MAX = 180
-"""Longest wait for a payment to come to rest. Recovery resumes it within minutes."""
+"""Longest wait for a payment to come to rest. Recovery looks at it within minutes."""
 
 _POLL_SECONDS = 0.25
 

@@ -24,6 +24,7 @@ BOOKS_SECONDS_MAX = 3600
 """Time limit of the proof, which reads the whole table."""
 
 _PROOFS_MAX = 3
+"""As in `deployed.py`."""
 
 
 @dataclass

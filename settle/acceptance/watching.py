@@ -15,12 +15,12 @@ WRITE_UNITS, READ_UNITS_MAX = 20, 1.5
 """Write and read units of a settled payment. Source: docs/reference/costs.md."""
 
 HEAR_SECONDS_MAX, RULE_PAYMENTS_MAX = 30, 4
-"""Maximum delay of an event, and maximum payments until a new rule must deliver events."""
+"""Maximum delay of an event, and maximum payments until a new rule must deliver."""
 
 LOGS_SECONDS_MAX, METRICS_SECONDS_MAX = 120, 420
 
 ABORTED, ALARM_SECONDS_MAX = "SettlementStandardAborted", 1_500
-"""An alarm's construct, and the longest wait for it: two of its periods and CloudWatch's delay."""
+"""An alarm's construct, and the longest wait for it: two periods and CloudWatch's delay."""
 
 
 def events(run: Run) -> str:

@@ -15,7 +15,7 @@ from settlement.core.model.errors import InvalidRequest
 OPENS = "opens the account"
 
 _DIGITS = 18
-"""Digits of the account's hash in the keys of its first orders. Statements show keys of this length whole."""
+"""Digits of the account's hash in the keys of its first orders. Statements show such keys whole."""
 
 
 def mint(order: OrderKind) -> str:

@@ -7,7 +7,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from settle.stack import Stack
 
 KNOWN_SECONDS = 300
-"""Seconds to cache allowed routes. A stale answer is harmless, because IAM refuses the order."""
+"""Seconds to cache whether a route is allowed: IAM still refuses a forbidden order."""
 
 _AT_ONCE = 4
 """Maximum concurrent requests. The orders' API allows ten a second for all people."""

@@ -99,7 +99,7 @@ class Guard:
 
 
 def cookie_name(port: int) -> str:
-    """Return the cookie's name. It has the port, because a browser shares cookies between a host's ports."""
+    """Return the cookie's name, with the port, because a browser shares cookies between a host's ports."""
     return f"settle_{port}"
 
 

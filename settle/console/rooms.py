@@ -7,7 +7,7 @@ from typing import Any
 from settle.stack import Stack
 
 Describe = Callable[[Stack, Mapping[str, Any]], tuple[str, dict[str, Any]]]
-"""Makes a page: takes the stack and the path's parameters, returns a template and its values."""
+"""Makes a page's template and values from the stack and the path's parameters."""
 
 ROOMS: Mapping[str, str] = {
     "payouts": "settle.payouts.payout_pages",

@@ -14,7 +14,7 @@ from settlement.core.model.timestamps import timestamp
 from settlement.events.changes import snapshot
 
 KEPT_SECONDS = 300
-"""Message retention. It keeps a killed command's queue small."""
+"""Message retention: keeps a killed command's queue small."""
 
 LEFT_BEHIND_SECONDS = 86_400
 """Age at which the next command removes a killed command's rule and queue."""

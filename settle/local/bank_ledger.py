@@ -116,7 +116,7 @@ class Bank:
             return Answer(200, payments[0].told())
 
     def _arrive(self, payment: Payment, sent: bytes, behaviour: Behaviour, now: datetime) -> Answer:
-        """Execute an order. For a known key, return the true answer, even if the first was wrong."""
+        """Execute an order; for a known key, only return the true answer, even if the first was wrong."""
         known = self._keys.get(payment.reference)
         if known and now < known.used_at + timedelta(seconds=self.settings.window_seconds):
             if known.sent != sent:
@@ -164,7 +164,7 @@ class Bank:
             self._changed.append(payment.reference)
 
     def events(self) -> list[tuple[str, str]]:
-        """Return and clear the unsent events, as (id, reference). With `Events.TWICE`, return each twice."""
+        """Return and clear the unsent events, as (id, reference). With `Events.TWICE`, each twice."""
         with self._lock:
             self._catch_up()
             found = [(self.next_event(), reference) for reference in self._changed]

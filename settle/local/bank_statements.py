@@ -80,7 +80,7 @@ class Account:
         self.lines.append(replace(line, day=day))
 
     def write(self, day: date, now: datetime) -> bytes:
-        """Write a file with all new lines up to `day`, one statement a day."""
+        """Write a file with all new lines up to `day`: statements for `day` and each line's day."""
         untold = list(takewhile(lambda line: line.day <= day, self.lines[self.told :]))
         statements = [
             self._statement(one, [line for line in untold if line.day == one], now)

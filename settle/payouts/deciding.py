@@ -37,7 +37,7 @@ def propose(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
 def approve(stack: Stack, order: Mapping[str, Any]) -> dict[str, Any]:
     """Approve another person's proposal with this `digest`. Safe to repeat, even after its effect.
 
-    The stage compares the payout with the shown state. The answer has the changed `payout`, or in `not_yet`
+    The stage compares the payout with the shown state. The answer has the resulting `payout`, or in `not_yet`
     the reason why the verdict waits for FollowPayouts' next run. Raises CommandFailed.
     """
     return give(stack, "approve-payout", _checked(order))

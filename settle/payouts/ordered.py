@@ -56,6 +56,7 @@ def _is_of_payee(row: Row) -> bool:
 
 
 def _of_payee(row: Row) -> dict[str, str]:
+    """Raises MalformedRow."""
     name = payout_rows.destination(row).name
     if row["sk"] == keys.destination(name)["sk"]:
         return {"order": "add-payee", "by": row["added_by"]}

@@ -104,7 +104,7 @@ def _lines(stack: Stack, state: State, rows: Sequence[Row]) -> tuple[list[dict[s
 
 
 def page_of(described: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the template for a described payout, and the values."""
+    """Return a described payout's template and values."""
     facts = {name: value for name, value in described.items() if name not in _APART}
     return "payout.html", {"payout": described, "facts": facts}
 

@@ -25,11 +25,12 @@ def payouts(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _readable(found: Listed) -> dict[str, Any]:
+    """Drop unreadable rows, not cases with unreadable proposals."""
     return {"lines": [one for one in found.lines if one["status"] is not None], "more": found.more}
 
 
 def payout(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the template and values of a payout's page. Raises CommandFailed, MalformedRow."""
+    """Return a payout's page: template and values. Raises CommandFailed, MalformedRow."""
     return page_of(describe(stack, check_key(given["key"])))
 
 

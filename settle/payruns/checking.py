@@ -1,4 +1,4 @@
-"""Checks a spreadsheet of payments against the stage, before it is proposed."""
+"""Checks a pay run's spreadsheet against the stage before its proposal."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def equal_lines(stack: Stack, run: RunFile, at: datetime) -> list[Problem]:
 
 
 def _equal(stack: Stack, run: RunFile, earlier: Sequence[tuple[OnRecord, RunFile]]) -> list[Problem]:
-    """Name lines that equal another line, except lines that the run repeats on purpose."""
+    """Name lines that equal another, except lines that the run repeats on purpose."""
     found = (*_repeated(run.lines), *_paid_before(stack, run, earlier))
     return [one for one in found if one.line not in run.header.repeats]
 

@@ -18,7 +18,7 @@ def payruns(stack: Stack, _: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def payrun(stack: Stack, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the template and values of a run's page. Raises CommandFailed, MalformedRow."""
+    """Return a run's page: template and values. Raises CommandFailed, MalformedRow."""
     return described(stack, on_record.find(stack, given["run"]), lines_max=LINES_MAX)
 
 

@@ -66,7 +66,7 @@ _ARTEFACTS = {
     r"[=+\-@\uff1d\uff0b\uff0d\uff20].*": ("not begin as a formula", "replace the cell by its plain value"),
     r"'[=+\-@#0-9].*": ("have no apostrophe at its start", "remove it"),
 }
-"""Texts damaged by a spreadsheet: the pattern, the broken rule, and the remedy."""
+"""Traces of a spreadsheet: the pattern, the broken rule, and the remedy."""
 
 _ANY_ARTEFACT = re.compile("|".join(_ARTEFACTS), re.DOTALL)
 
@@ -377,6 +377,7 @@ def _broken(rules: Mapping[str, tuple[str, str]], text: str) -> str | None:
 
 
 def _canonical(text: str) -> str:
+    """Normalise as a payment's request does."""
     if text.isascii():
         return text
     composed = unicodedata.normalize("NFC", text)

@@ -29,7 +29,7 @@ from settlement.proof.spool import Spool
 from settlement.proof.watch import READING
 
 BATCH = 2000
-"""Facts sent per request. The number limits the memory for each kind of fact."""
+"""Facts sent per request. The number limits the memory for each kind."""
 
 END_SECONDS = 5
 """Time for a process to end before it is killed."""

@@ -128,7 +128,7 @@ def _following(told: Sequence[Moment], at: str, kind: str, what: str, gap: str) 
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in two units, or in milliseconds below a second. It is negative after clock skew."""
+    """Format a duration in two units, or milliseconds below a second. Negative after clock skew."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)} ms"
     return span(int(seconds)) if seconds > 0 else f"-{span(int(-seconds))}"

@@ -28,7 +28,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Found:
-    """Rows that an index lists, whether there are `more`, and keys of `unreadable` rows with the reasons."""
+    """Rows that an index lists, whether there are `more`, and keys of `unreadable` rows with reasons."""
 
     rows: list[Row]
     more: bool

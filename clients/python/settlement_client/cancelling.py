@@ -51,6 +51,6 @@ def is_refusal(status: int) -> bool:
 
 
 def refusal(key: str, answer: Answer) -> SettlementClientError:
-    """Return the error that an answer names. If it names none, it is not from the stack."""
+    """Return the known error that an answer names. Without one, a refusal is not from the stack."""
     named = (error for name, error in _REFUSALS.items() if f'"{name}"' in answer.text)
     return next(named, SettlementClientError)(f"{key}: {answer.status} {answer.text[:500]}")

@@ -26,7 +26,7 @@ def start(url: str, session: boto3.Session, request: Request, wait: int, seconds
 
 
 def answered(session: boto3.Session, call: Callable[[], AWSRequest], key: str, seconds: float) -> Answer:
-    """Repeat a call about `key` until its status is 200 or 202. Return the answer.
+    """Repeat a call about `key` for `seconds`, until its status is 200 or 202. Return the answer.
 
     `call` makes a new request for each try. After a lost answer, AWS may refuse the next try (403). This
     raises Unknown: the lost try may have paid.

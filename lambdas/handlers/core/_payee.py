@@ -24,7 +24,7 @@ def refusal(settlement: Settlement) -> Exception | None:
     """Return the refusal that the later release would get, if any.
 
     The first read is eventually consistent, which halves its price. A consistent read confirms a refusal,
-    because the account may be new. A malformed row's error is returned, too.
+    because the account may be new. A malformed row's error is returned, too: the settlement may already hold.
     """
     payee, now = (settlement.payee, settlement.currency), int(time.monotonic())
     if now < _remembered.get(payee, 0):

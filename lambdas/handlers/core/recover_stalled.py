@@ -41,7 +41,7 @@ RESERVED_MS = 20_000
 REVIEW_ENDS_WITHIN = timedelta(hours=1)
 
 _FIRSTS = 10
-"""Index entries read to find the oldest, because the first may be forged and have no valid time."""
+"""Index entries read to find the oldest, because the first may be forged, without a valid time."""
 
 _READ_AT_ONCE = 100
 

@@ -26,8 +26,8 @@ def handler(event: dict[str, Any], context: Any) -> Response:
 def _accept(event: dict[str, Any], context: Any) -> Response:
     """Claim, then start on Express. Recovery makes up for a lost start.
 
-    A repeat with equal content has the same owner, and starts the settlement if it has no step yet. Any other
-    call gets the current outcome.
+    A repeat with equal content has the same owner, and starts a PROCESSING settlement that has no step yet.
+    Any other call gets the current outcome.
     """
     headers = event.get("headers") or {}
     asked = parse_start(headers, _http.body(event), _dependencies.config)

@@ -51,7 +51,7 @@ def handler(event: dict[str, Any], context: Any) -> PartialItemFailureResponse:
 def _start(record: SQSRecord) -> None:
     """Claim, then start on Express. Recovery makes up for an execution that never starts or dies at once.
 
-    A second delivery has the same owner, and starts the settlement if it has no step yet.
+    A second delivery has the same owner, and starts a PROCESSING settlement that has no step yet.
     If both executions run, the second one's steps are replays.
     """
     try:

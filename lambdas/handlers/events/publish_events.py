@@ -74,7 +74,7 @@ def _relay(making: Iterable[tuple[Record, rooms.MakeEvent]]) -> None:
 
 
 def _publish(told: Sequence[dict[str, Any]]) -> list[outcome_bus.Refused]:
-    """Publish events. Return the events that the bus never accepts.
+    """Publish events. Return those that the bus never accepts.
 
     Raises EventsUnavailable. The ordered topic never gets these events, which might block others.
     """

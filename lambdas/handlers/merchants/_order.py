@@ -20,7 +20,7 @@ TIME = timedelta(seconds=3)
 """Time for sweeps. The function has 8 s, and a sweep takes up to 2 s."""
 
 SWEPT_BEFORE_CLOSE = timedelta(days=1)
-"""How far back a close sweeps. The stream's sweeper lags by seconds. The proof finds older releases."""
+"""How far back a close sweeps. The sweeper lags by seconds. The proof finds older unswept releases."""
 
 
 def sweep(body: object, caller: Caller) -> dict[str, Any]:

@@ -51,6 +51,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str
 
 
 def _sweep_merchant(released: set[Release], context: Any, spans: Sequence[Span]) -> Swept:
+    """Sweep the spans in turn: all write the same balance."""
     unreadable, left = dict[Release, str](), list[Span]()
     for place, span in enumerate(spans):
         if context.get_remaining_time_in_millis() < RESERVED_MS:

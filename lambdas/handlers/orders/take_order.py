@@ -38,7 +38,7 @@ ROUTES: dict[str, tuple[rooms.Take, str | None]] = {
 }
 """Orders by the last part of their route (`POST /orders/write-off`), with the body's field that repeats it.
 
-IAM permits by route, and the signature covers the body, so both must name the order.
+IAM permits by route, and the signature covers the body, so the two must agree.
 """
 
 MOVES: dict[str, Callable[[FourEyes, str, object, Caller], dict[str, Any]]] = {

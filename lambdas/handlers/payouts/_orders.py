@@ -1,6 +1,6 @@
 """Orders on payees' bank accounts and payouts' cases.
 
-Each order is one person's. A verdict needs the orders of two persons.
+A verdict needs the orders of two persons.
 """
 
 import os

@@ -73,6 +73,7 @@ def _worked(run: str, pace: _workers.Pace, context: Any, until_ms: int) -> bool:
 
 
 def _start(request: dict[str, Any], run: str) -> None:
+    """Claim, then start. Recovery makes up for a lost start."""
     one = parse_request(request, _dependencies.config)
     execution = executions.queued(one.key, run)
     settlement, claimed = _claim.claim(one, execution)

@@ -91,7 +91,6 @@ class Recorder:
         self._record.add_lines(spool, (first, last))
 
     def _put(self, spool: Spool, file: File | None = None, statements: Sequence[Statement] = ()) -> bool:
-        """Put new rows. Return whether time sufficed."""
         spool.pair(DAYS)
         try:
             if file:

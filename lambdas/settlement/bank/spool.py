@@ -392,7 +392,7 @@ class Spool:
 
 
 def _is_same(earlier: BankLine, names: set[str], line: Line) -> bool:
-    """Whether lines of two files are the same, judged by amount, or else by first reference."""
+    """Whether two files' lines are one: for equal amounts by names, if any; else by first reference."""
     if (earlier.amount, earlier.side) == (line.amount, line.side):
         return not names or not line.references or bool(names & set(line.references))
     return bool(line.bank_reference and line.references) and earlier.reference == line.references[0]

@@ -125,7 +125,6 @@ def catch_up(
 def _take_all(
     books: Books, copy: Copy, progress: Progress, done: Round, now: datetime, has_time: Callable[[], bool]
 ) -> bool:
-    """Take all waiting objects. Return False if time runs out first."""
     settled = objects.before(now - STILL_COMING)
     for number, listed in enumerate(_pages(copy.objects(seals.OBJECTS, progress.whole or ""))):
         if number and not has_time():  # a listing of years may take longer than a round

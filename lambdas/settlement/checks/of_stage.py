@@ -13,13 +13,10 @@ VARIABLE = "CHECKS"
 """Environment variable of VerifyKyc, with the checks' modules: a JSON list of {"module", "secrets"}."""
 
 DECLARED = "CHECKS_DECLARED"
-"""Environment variable of CheckDecided, with the checks' declarations.
-
-It is a JSON list of {"name", "refusals", "wait_seconds"}.
-"""
+"""Environment variable of CheckDecided: a JSON list of {"name", "refusals", "wait_seconds"}."""
 
 SIGNING = "CHECK_SIGNING_SECRETS"
-"""Environment variable of CheckDecided: a JSON object with the ARN of each waiting check's secret."""
+"""Environment variable of CheckDecided: a JSON object with the ARN of each waiting check's signing secret."""
 
 
 @dataclass(frozen=True)

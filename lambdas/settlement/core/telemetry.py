@@ -58,7 +58,7 @@ def about(key: object) -> None:
 
 
 def called(operation: str, consumed: Any) -> None:
-    """Count a DynamoDB call and its capacity units. A refused call reports no units."""
+    """Count a DynamoDB call and its capacity units. A refused call reports none."""
     tables = consumed if isinstance(consumed, list) else [consumed] if consumed else []
     units = sum(table["CapacityUnits"] for table in tables)
     with _lock:

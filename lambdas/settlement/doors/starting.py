@@ -15,7 +15,7 @@ _SECONDS = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class Start(NamedTuple):
-    """A request to start. `wait` is the wait for the outcome in seconds, or 0."""
+    """A request to start. `wait`: seconds to wait for the outcome, or 0."""
 
     request: Request
     wait: int

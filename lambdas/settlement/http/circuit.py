@@ -18,7 +18,7 @@ from enum import StrEnum
 
 KYC, BANK = "kyc", "bank"
 NAMES = (KYC, BANK)
-"""Names of all shared circuits. Each has a row."""
+"""Names of all shared circuits. The proof refuses other circuit rows."""
 
 PROBE = "probe"
 """A person's order to probe the provider now."""

@@ -30,7 +30,7 @@ class SealedJournal:
         return name
 
     def seal(self, now: datetime, *, period: timedelta, grace: timedelta) -> Seal | None:
-        """Seal each ended period. Return the newest seal, if any. Raises JournalUnavailable."""
+        """Seal ended periods. Return the newest seal, if any. Raises JournalUnavailable."""
         newest = self._newest_seal(now)
         first = None if newest else next(self._names(seals.OBJECTS), None)
         for start, end in seals.periods(newest, first, now, period=period, grace=grace):

@@ -217,4 +217,5 @@ def _on_record(entry: Row) -> dict[str, Any]:
 
 
 def _told(entry: Row | None) -> str:
+    """Omit the reason, a person's words. `settle status` shows it."""
     return f": {entry['decision']} at {entry['posted_at']}" if entry else ""

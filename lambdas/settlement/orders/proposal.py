@@ -94,6 +94,6 @@ class Proposal:
         return self.status is ProposalStatus.OPEN and timestamp(now) < self.valid_until
 
     def approved(self, caller: Caller) -> dict[str, str]:
-        """Return the approvers' ARNs and request ids, with this caller as the last."""
+        """The approvers' ARNs and request ids. This caller's come last."""
         told = {"approved_by": caller.by, "approved_in": caller.request_id}
         return {name: f"{getattr(self, name)} {value}".strip() for name, value in told.items()}

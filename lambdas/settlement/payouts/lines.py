@@ -1,7 +1,7 @@
 """The list of the bank's lines that name a payout and are not booked yet.
 
 A statement's reader puts and lists such a line in one transaction. FollowPayouts books it, and takes it
-off the list. A refused line stays listed, with the reason, until it is booked.
+off the list. A refused line stays listed, with the reason, until booked to a payout or order.
 """
 
 from typing import Any

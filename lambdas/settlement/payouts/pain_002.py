@@ -41,7 +41,7 @@ _MESSAGE, _END_TO_END = f"{_GROUP}/OrgnlMsgId", f"{_TRANSACTION}/OrgnlEndToEndId
 
 _TEXTS = {_CREATED, _MESSAGE, _END_TO_END, *_STATUSES, *_CODES, *_OWN_CODES}
 _ONCE = {_CREATED, _MESSAGE, _END_TO_END, *_STATUSES, *_LEVELS}
-"""Elements that appear once: a file has one payout."""
+"""Elements that appear at most once: a file has one payout."""
 
 _KNOWN = {path[:end] for path in _TEXTS for end in range(1, len(path) + 1) if path[end:][:1] in ("", "/")}
 _SKIPPED, _BLANKS = "-", " \t\r\n"
@@ -108,7 +108,7 @@ def heard(reports: Collection[Report]) -> Found | Unknown:
 
 
 def _rejected(reports: Collection[Report], rejections: list[Report]) -> Found | Unknown:
-    """Return the refusal. If it has an undeclared reason, return this one, so that no money moves."""
+    """Return the refusal, with an undeclared reason, if any: then no money moves."""
     last = max(report.created for report in rejections)
     if any(report.created > last for report in reports):
         return Unknown("the bank's reports contradict each other: rejected, and later accepted")

@@ -64,7 +64,7 @@ def reference_in(text: str) -> str | None:
 
 
 def reference_of(key: str) -> str:
-    """The payout's reference at the bank, derived from the key alone."""
+    """The payout's permanent reference at the bank, derived from the key alone."""
     digest = hashlib.sha256(f"payout:{key}".encode()).digest()
     return base64.b32encode(digest[:_REFERENCE_BYTES]).decode()
 

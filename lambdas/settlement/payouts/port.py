@@ -53,7 +53,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Found:
-    """The bank's word about a payout that it knows."""
+    """The bank's word about a known payout, neither NEVER_SEEN nor UNKNOWN."""
 
     word: Word
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Pays a run's lines. Each call begins a part, starts its lines, records them, and counts the ended lines.
+"""Pays a run's lines. A call begins parts, starts their lines, records this, then counts ended lines.
 
 If a call dies, the next one starts its lines again. A key starts once, so concurrent calls only repeat work.
 """

@@ -22,7 +22,7 @@ from settlement.proof.watch import CutOff
 MOVING = "moving"
 """Kind of account, in the totals, for money that moved during the scan.
 
-Its amount is the scanned entries minus the rows at a second look.
+Its amount: scanned entries minus rows at a second look.
 """
 
 

@@ -94,6 +94,7 @@ def wait_for_capacity(failed_tries: int) -> None:
 
 @contextmanager
 def _plain_rows(client: Any, operation: str) -> Iterator[None]:
+    """Make a client answer with plain rows, in any thread."""
     event = f"before-parse.dynamodb.{operation}"
     shared = {"unique_id": f"plain-rows-{operation}", "unique_id_uses_count": True}
     client.meta.events.register(event, _read, **shared)

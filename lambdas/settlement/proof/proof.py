@@ -113,7 +113,7 @@ def judge(
 ) -> None:
     """Judge all facts. Raises CutOff.
 
-    Entries that may have expired are restored from their settlements' rows and summed here, so their expiry
+    Entries that may have expired are summed here, existing or restored from settlements' rows, so expiry
     during the scan changes nothing.
     """
     with Spool(OldChange) as old:

@@ -51,8 +51,8 @@ _SKEW = timedelta(hours=1)
 def until(reserved_ms: int, left_ms: Callable[[], int]) -> Watch:
     """A watch that ends a reconciliation when less than `reserved_ms` is left.
 
-    All second looks share half of the time left when they begin. One look may take a quarter of the remaining
-    share. So a busy account leaves time for others.
+    All second looks share half of the unreserved time left when they begin. One look may take a quarter of
+    the remaining share. So a busy account leaves time for others.
     """
     for_looks = began = latest = -1
 

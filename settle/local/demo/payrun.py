@@ -106,7 +106,7 @@ class Walk:
             thread.join()
 
     def _kill(self, run: str, function: str, ended: Event) -> None:
-        """Kill PayLines `kills` times: each time it has started another share of the lines."""
+        """Kill PayLines up to `kills` times: after every share of started lines, or while it counts them."""
         store = self.stack.place.store()  # a client of this thread
         seen = 0
         while self.killed < self.kills and not ended.wait(0.2):

@@ -81,7 +81,7 @@ def advance(settlement: Settlement, step: Step, *, escrow_change: int, now: date
 
 
 def in_turn(step: Step, layout: int = NEWEST) -> list[Condition]:
-    """Require that the layout's previous step has committed."""
+    """Require the commit of the row layout's previous step."""
     previous = step.previous(layout)
     if previous is None:
         return []

@@ -222,7 +222,7 @@ def payrun_approved(run: str, person: str) -> Row:
 
 
 def payrun_ordered(run: str, sequence: int) -> Row:
-    """Key of the order that moved a pay run to this sequence number."""
+    """Key of the order that moved a pay run to this sequence."""
     return {"pk": f"PAYRUN_DECISION#{run}", "sk": f"ORDERED#{sequence:06}"}
 
 

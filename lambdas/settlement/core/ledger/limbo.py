@@ -49,7 +49,7 @@ def enter(settlement: Settlement, case: Case, failure: Mapping[str, str], now: d
 def await_decision(settlement: Settlement, case: int, token: str, execution: str) -> Write:
     """Record the waiting execution and its task token. A decision wakes the execution recorded last.
 
-    The token has its own row, because each write of a row also pays for the token's kilobyte.
+    The token has its own row, because each write of the settlement's row would pay for its kilobyte.
     """
     row = {
         **keys.waiting(settlement.key),

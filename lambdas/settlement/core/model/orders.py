@@ -56,7 +56,7 @@ class Order:
 class Reversal(Order):
     """An order to reverse a settlement. `expected_status` is the status that the person saw.
 
-    The status PROCESSING allows the reversal of a stalled settlement.
+    PROCESSING is for a stalled settlement.
     """
 
     expected_status: Status = Status.SETTLED

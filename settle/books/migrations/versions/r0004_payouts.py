@@ -1,4 +1,4 @@
-"""Views of payouts. The view `unreconciled` leaves out payouts that match a bank line."""
+"""Views of payouts. The view `unreconciled` leaves out payouts' entries that match a bank line."""
 
 from alembic import op
 
