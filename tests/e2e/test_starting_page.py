@@ -74,7 +74,7 @@ def test_express_returns_the_outcome_and_a_repeated_call_replays_it(
     ],
     ids=str,
 )
-def test_express_refuses_a_bad_request_by_name_and_changes_nothing(
+def test_express_names_a_bad_requests_error_and_changes_nothing(
     embedded: Embedded, express: Upstream, changes: dict[str, Any], words: tuple[str, str]
 ) -> None:
     request = new_request(embedded)
@@ -158,7 +158,7 @@ def test_a_standard_execution_is_polled_until_it_ends(embedded: Embedded, standa
     assert paid_once(embedded, request)
 
 
-def test_standard_refuses_a_bad_request_by_name_and_changes_nothing(
+def test_standard_names_a_bad_requests_error_and_changes_nothing(
     embedded: Embedded, standard: Upstream
 ) -> None:
     request = new_request(embedded)

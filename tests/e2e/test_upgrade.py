@@ -26,7 +26,7 @@ CHANGED = (
 
 AT_ONCE, BETWEEN_SECONDS = 4, 0.3
 DELAY_SECONDS = 1
-"""The provider's delay, which keeps payments in flight during the upgrade."""
+"""The provider's delay, which keeps payments in flight during the upgrade of up to four seconds."""
 
 
 def sources(folder: Path, *, upgraded: bool) -> Path:

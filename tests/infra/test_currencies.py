@@ -42,7 +42,7 @@ def codes() -> Iterator[str]:
     yield from ("C-2", "c02", "CO2\n", "CO:2", "CO#2", "CO_2", "Ä00", "٢٢٢", "2CO", "")
 
 
-def test_an_asset_code_equals_no_currency_code_or_account_name() -> None:
+def test_asset_codes_equal_no_currency_and_their_accounts_no_customers() -> None:
     accepted = [code for code in codes() if ASSET.fullmatch(code)]
 
     assert {len(code) for code in accepted} == set(range(3, 13))

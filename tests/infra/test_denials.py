@@ -130,7 +130,7 @@ def test_the_denials_check_fails_on_a_planted_fault(function: str, plant: Plant,
     assert f"{function}: " in str(refuted.value)
 
 
-def test_the_denials_check_tries_each_immutable_attribute() -> None:
+def test_the_denials_check_tries_another_immutable_attribute_per_function() -> None:
     tried = {
         trial.context[ATTRIBUTES][-1] for trial in trials() if trial.wanted == {"UpdateItem": "explicitDeny"}
     }

@@ -201,9 +201,9 @@ def test_entry_attributes_are_immutable_unless_updates_of_others_need_them() -> 
 
 
 def test_attributes_written_once_are_immutable_and_replaced_ones_are_not() -> None:
-    """No update can change the amounts that a reversal moves, or a webhook event's marker.
+    """A reversal moves the row's amounts, and a changed marker would let its event come again.
 
-    A later waiting execution replaces an earlier one, so its `key` and `case` cannot be immutable.
+    A later waiting execution replaces an earlier one: listing `key` and `case` would suggest protection.
     """
     claimed = forward.claim(NAMED, EXECUTION, NOW, CONFIG).parameters["Item"]
     agreed = {"payer", "payee", "amount", "fee", "claimed_at", *OPTIONAL}

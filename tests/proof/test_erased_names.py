@@ -1,4 +1,4 @@
-"""Erased names disable the check of the request hash, so only finished settlements may lack names."""
+"""Erased names disable the check of the request hash, so only finished settlements may have them."""
 
 from collections.abc import Iterator
 from typing import Any

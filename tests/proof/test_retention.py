@@ -117,6 +117,7 @@ def test_the_journal_finds_changed_times_whose_entries_have_expired(shape: str) 
     "shape", ["held", "settled", "voided", "reversed on order", *there("merchants", "swept")]
 )
 def test_an_entry_missing_before_its_expiry_is_a_fault(shape: str) -> None:
+    """Except in the last day, a slack for reading time and clock skew."""
     rows = rows_of(shape)
     early = NOW + timedelta(days=DAYS - 1, hours=-1)
 

@@ -112,7 +112,7 @@ def test_a_payment_begun_under_an_earlier_release_ends_as_recorded(
     ("way", "layout"), [(ways.reversed_in_part, None), (ways.reversed_in_part_and_migrated, 2)]
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_row_of_earlier_releases_can_be_reversed_in_part(
+def test_rows_of_earlier_releases_can_be_reversed_in_further_parts(
     desk: Desk, release: str, way: Way, layout: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *_, end = whole(json.loads((HERE / release / f"{way.__name__}.json").read_text()))

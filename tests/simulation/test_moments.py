@@ -41,7 +41,7 @@ def test_a_call_can_read_early_and_write_late(current: Current) -> None:
     assert world.moments == []
 
 
-def test_a_call_that_commits_at_the_earlier_moment_is_killed(current: Current) -> None:
+def test_a_call_that_commits_early_leaves_the_later_moment_unchanged(current: Current) -> None:
     life = record(current, "settles", {})
 
     world = happen(current, life, Late("HoldFunds", 1, 3, early=1))

@@ -44,4 +44,5 @@ def test_the_recorded_seed_finds_the_planted_bug(bug: dict[str, Any]) -> None:
 
 @cache
 def is_lawful(seed: int, *, core: bool) -> bool:
+    """Many bugs share a seed."""
     return run([seed], core=core).failed == {}

@@ -36,6 +36,7 @@ def test_recovery_resumes_a_storm_of_stalled_settlements_within_minutes(
 
 
 def test_a_small_number_of_stalled_settlements_uses_only_standard() -> None:
+    """500 are an outage of a second."""
     storm = Storm(500)
 
     storm.run(minutes=15)

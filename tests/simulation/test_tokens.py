@@ -139,7 +139,7 @@ def test_a_dying_functions_token_is_consistently_accepted_or_refused(
     assert taken == [execution.status == "SUCCEEDED"] == [len(world.cloud.calls) == 1]
 
 
-def test_a_task_ends_as_soon_as_its_token_is_answered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answered_token_ends_its_tasks_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
     def act(token: str) -> None:

@@ -169,7 +169,7 @@ RACES: dict[str, tuple[Start, list[Act]]] = {
 }
 """The state before a race, and the calls that race.
 
-Other calls can come between a verdict's two writes, but as all share one clock, the end is the same.
+An answer makes two writes, so answers share one clock: otherwise an end could mix the times of two.
 """
 
 

@@ -432,6 +432,7 @@ def test_a_cases_cost_does_not_depend_on_other_cases(
 
 
 def test_rows_with_the_longest_names_fit_one_write_unit(saga: Saga, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries include an expiry."""
     monkeypatch.setattr(saga.ledger.store, "_adds", adds(None, 36_500))
     longest = saga.asking(**LONGEST_REQUEST)
     longest.ledger.open("p" * 64, 999_999_999_999_999)

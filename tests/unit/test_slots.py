@@ -55,6 +55,7 @@ def test_a_slot_that_is_written_is_never_changed_or_removed(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITING)
 def test_a_step_without_its_free_slot_condition_would_commit_twice(name: str) -> None:
+    """A verdict is its own second record."""
     write = built(name)
     (slot,) = written_by(write)
     free = "attribute_not_exists(verdict)" if "verdict = " in str(write.parameters) else FREE[slot]

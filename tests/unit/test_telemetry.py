@@ -150,6 +150,7 @@ def test_nothing_of_one_call_is_logged_with_the_next(output: Output) -> None:
 
 @pytest.mark.parametrize("error", [InsufficientFunds("payer"), KeyError("x")])
 def test_only_a_failed_calls_line_has_the_request_id(error: Exception, output: Output) -> None:
+    """On success, it would cost more than it tells."""
     with pytest.raises(type(error)):
         call(error=error)
 

@@ -147,6 +147,8 @@ def compensate(owner: str | None) -> list[Act]:
 def test_an_execution_and_a_reversal_never_both_take_effect(
     claims: Callable[[Saga, str], SettlementState], owner: str | None
 ) -> None:
+    """An execution's own reversal reverses no release."""
+
     def late(act: Act) -> Act:
         """Ignore that a call is fenced, so the execution goes on and makes late calls."""
 

@@ -1,4 +1,4 @@
-"""A bank statement, one of its lines, and the line's match."""
+"""Test data: a bank's file, line, statement, match and proposal."""
 
 from settlement.bank.booking import Proposed
 from settlement.bank.matching import BankLine

@@ -63,7 +63,7 @@ def over(client: Any, table_name: str) -> Ledger:
 
 
 def adds(row_keys: RowKeys | None = ROW_KEYS, days: int | None = None) -> tuple[Callable[[Row], Row], ...]:
-    """Return the functions that add an expiry (after `days`) and a signature to each written row."""
+    """Return the functions that add an expiry (after `days`) to entries, and signatures to rows."""
     expires = partial(with_expiry, retention_days=days)
     return (expires, row_keys.signed) if row_keys else (expires,)
 

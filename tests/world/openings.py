@@ -19,6 +19,7 @@ def deposit_key(account: str) -> str:
 
 
 def deposit_order(account: str, amount: int, currency: str = "EUR") -> AccountOrder:
+    """`amount` is in minor units."""
     return AccountOrder(
         key=deposit_key(account),
         order=OrderKind.DEPOSIT,

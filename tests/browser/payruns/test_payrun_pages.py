@@ -21,7 +21,7 @@ LONG = "x" * 64
 
 @pytest.fixture
 def outcomes(runs: Runs) -> str:
-    """Make a pay run with every outcome of a line, and runs to decide. Return the first run."""
+    """Make a pay run with every outcome of a line, one to decide, and one unreadable. Return the first."""
     run = runs.go(*LINES, "shop,2.00,EUR,another", f"bob,3.00,EUR,{LONG}")
     runs.desk.pay(key_of(run, 5), "claim")
     runs.pay()

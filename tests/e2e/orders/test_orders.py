@@ -136,7 +136,7 @@ def test_recovery_completes_an_order_whose_function_died_before_the_wake(
     assert embedded.conserved()
 
 
-def test_a_person_cannot_approve_their_proposal_in_another_role(embedded: Embedded) -> None:
+def test_a_proposal_needs_another_persons_approval_whatever_the_role(embedded: Embedded) -> None:
     """Sessions of one name are one person, even with different roles."""
     one = stuck(embedded)
     order = {"key": one.key, "case": 1, "decision": "write-off", "reason": "agreed"}

@@ -89,7 +89,7 @@ def test_a_run_writes_a_file_for_each_due_payout(filed: tuple[Desk, S3]) -> None
     assert len(names(s3)) == 24
 
 
-def test_a_run_that_sends_files_reports_no_circuit(filed: tuple[Desk, S3]) -> None:
+def test_a_run_with_a_bank_of_files_reports_no_circuit(filed: tuple[Desk, S3]) -> None:
     desk, _ = filed
     desk.calls.counted()
 

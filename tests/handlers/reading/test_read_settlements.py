@@ -311,7 +311,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(ask: Ask, many: list[str]) -> 
 def test_a_statement_cursor_with_a_malformed_position_is_refused(
     ask: Ask, many: list[str], position: list[Any]
 ) -> None:
-    """Anyone can make a cursor with a valid digest, so its position's form is checked, too."""
+    """Anyone can make a cursor with a valid digest, so its position is checked, and names no partition."""
     cursor = forged(ask(reading.entries("alice", limit="2")), *position)
 
     assert ask(reading.entries("alice", limit="2", cursor=cursor)).status == 400

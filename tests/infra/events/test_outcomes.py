@@ -19,7 +19,7 @@ ROW: Item = {name: {"S": str(value)} for name, value in states.row().items()}
 
 @each_stage
 def test_publish_events_is_called_soon_and_retried_half_a_day(stage: str) -> None:
-    """Ten concurrent calls a shard still keep each row's records in order."""
+    """Ten concurrent calls a shard keep each row's order; the table keeps abandoned records."""
     found = of_function(stage, "PublishEvents", "Lambda::EventSourceMapping")
     filters: list[Any] = [json.loads(one["Pattern"]) for one in found.pop("FilterCriteria")["Filters"]]
 

@@ -51,7 +51,7 @@ def test_approval_rules_and_pace_are_in_the_functions_variables() -> None:
     assert "PAYRUNS" not in changed("prod")["TakeOrder"]["Properties"]["Environment"]["Variables"]
 
 
-def test_only_operators_put_run_files_and_never_overwrite_one() -> None:
+def test_run_files_are_private_kept_and_written_once_by_operators() -> None:
     found = resources()
     files = found["PayRunsFiles"]
     puts = {

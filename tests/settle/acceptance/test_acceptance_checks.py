@@ -106,7 +106,7 @@ Patch = pytest.MonkeyPatch
         (lambda patch: watching.aborted(run_on(None)), NotApplicable, "no execution was stopped"),
     ],
 )
-def test_a_wrong_or_missing_wait_or_alarm_fails_the_check(
+def test_a_wrong_or_missing_wait_or_alarm_is_not_proven(
     monkeypatch: Patch, check: Callable[[Patch], str], failure: type[Exception], why: str
 ) -> None:
     with pytest.raises(failure, match=why):

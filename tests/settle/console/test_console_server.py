@@ -40,6 +40,7 @@ def test_the_printed_address_opens_the_console_until_it_is_ended(served: Served)
 def test_two_concurrent_requests_spend_the_token_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The second request comes before the first has spent the token."""
     monkeypatch.setattr("settle.console.session.secrets", SimpleNamespace(token_urlsafe=_slow))
     with ThreadPoolExecutor(2) as threads:
         answers = list(threads.map(lambda _: served.ask("GET", served.path).status, range(2)))

@@ -107,6 +107,7 @@ def test_every_partly_reversed_row_is_migrated_once_and_back(town: Town) -> None
 
 
 def test_a_run_continues_where_a_killed_run_ended(town: Town) -> None:
+    """At 0.2 units a second a page has two of the four rows."""
     with pytest.raises(KeyboardInterrupt):
         town.run(name="killed", told=killed_after(town, 1), units_per_second=0.2)
     assert town.look().phase is Phase.RUNNING
@@ -208,7 +209,7 @@ def test_another_run_finishes_a_run_killed_at_any_write(town: Town, after: int) 
 
 
 class Dying:
-    """DynamoDB client that dies at write `after // 2`; an odd `after` lets that write take effect."""
+    """DynamoDB client that dies after `after // 2` writes; an odd `after` lets one more take effect."""
 
     def __init__(self, client: Any, after: int) -> None:
         self._client, self._left, self._takes_effect = client, after // 2, after % 2

@@ -177,9 +177,7 @@ def test_a_repeated_break_glass_command_pages_only_once(
 
 
 @pytest.mark.parametrize("case", [None, 1])
-def test_an_interrupted_command_may_be_repeated_after_its_execution_died(
-    desk: Desk, case: int | None
-) -> None:
+def test_a_timed_out_command_is_repeatable_after_its_execution_died(desk: Desk, case: int | None) -> None:
     desk.stuck()
     desk.machines.runs = False
     status = f"`settle status {KEY} --stack under-test`"

@@ -89,7 +89,7 @@ def test_the_cases_cover_each_behaviour_of_the_bank() -> None:
         *(("Ada Bank refuse", 201), ("bank refuse", 201), ("Bank", 201), ("Bank refuses", 201)),
     ],
 )
-def test_only_names_beginning_with_bank_refuse_select_the_refusal(
+def test_only_a_holder_name_of_exact_form_selects_a_behaviour(
     bank: SimulatedBank, holder: str, status: int
 ) -> None:
     creditor = order()["creditor"] | {"name": holder}

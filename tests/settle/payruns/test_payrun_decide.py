@@ -378,7 +378,7 @@ def test_an_order_with_a_lost_answer_can_be_repeated(
 
 
 @pytest.mark.parametrize("by", [GRACE, "arn:aws:iam::123456789012:user/bea"])
-def test_two_concurrent_approvals_count_as_one(
+def test_only_the_first_of_two_concurrent_approvals_counts(
     runs: Runs, told: Told, command: Command, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     orders, send = runs.desk.door, type(runs.desk.door).send

@@ -73,6 +73,7 @@ def test_the_same_file_again_is_the_same_run(runs: Runs, command: Command) -> No
 
 
 def test_a_file_is_checked_again_until_its_run_has_begun(runs: Runs, command: Command) -> None:
+    """So its approver can check it, too."""
     run = runs.propose()["run"]
     right = propose(command, runs.written(), "--check")
     frozen(runs)
@@ -364,7 +365,7 @@ def test_runs_of_a_payer_are_compared_for_20_days(
 @pytest.mark.parametrize(
     "spoil", [{"name": 7}, {"status": "LOST"}, {"sums": {"SETTLED XXX": 0}}, {"lines": "3"}], ids=str
 )
-def test_an_unreadable_earlier_run_prevents_any_proposal(
+def test_an_unreadable_earlier_run_blocks_other_proposals_of_its_payer(
     runs: Runs, command: Command, spoil: dict[str, Any]
 ) -> None:
     told = runs.propose()
@@ -396,7 +397,7 @@ def test_an_open_run_is_compared_however_old_it_is(runs: Runs, command: Command)
         ("carol", keys.payrun_proposed, {"lines": Decimal("0.5")}, Exit.USAGE),  # nothing of it can be read
     ],
 )
-def test_an_unreadable_run_blocks_only_its_own_payer(
+def test_an_unreadable_run_blocks_only_its_payer_if_known(
     runs: Runs, command: Command, payer: str, place: Callable[[str], Any], spoil: dict[str, Any], code: Exit
 ) -> None:
     open_account(runs.desk.stack, "carol", "EUR", "100.00")

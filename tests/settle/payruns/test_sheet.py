@@ -379,7 +379,7 @@ def test_an_overlong_json_line_stops_the_reading() -> None:
 
 
 @pytest.mark.long
-def test_memory_apart_from_the_lines_stays_constant(tmp_path: Path) -> None:
+def test_memory_apart_from_the_lines_is_bounded(tmp_path: Path) -> None:
     beside = []
     for count in (5_000, 20_000):
         file = tmp_path / f"{count}.csv"

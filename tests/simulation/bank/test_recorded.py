@@ -107,7 +107,7 @@ FINDS = {
     "days are of no matter": 268,
     "a file that is gone fails the run": 16,
 }
-"""For each planted bug, a seed that finds it and is tried first."""
+"""For some planted bugs, a seed that is tried first."""
 
 
 def test_each_recorded_seed_belongs_to_a_planted_bug() -> None:

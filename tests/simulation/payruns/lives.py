@@ -36,7 +36,7 @@ from tests.world.memory_dynamodb import Changes, MemoryDynamoDb
 
 COUNT, AMOUNT = 90, 10_00
 SPOILT, TAKEN = 17, 55
-"""Places of a line that settings refuse, and of a line whose key a stranger has claimed."""
+"""Places of a line that every stage refuses, and of a line whose key a stranger has claimed."""
 
 MINUTE, CALL, FROZEN = timedelta(minutes=1), timedelta(milliseconds=10), timedelta(hours=2)
 HORIZON = timedelta(hours=3)

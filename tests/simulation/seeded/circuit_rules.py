@@ -170,9 +170,9 @@ class CircuitRules:
     # Acts.
 
     def admitted(self, known: Knowledge, probe: str | None) -> None:
-        """Check a call that the circuit admitted, unless clocks differ or the row was unreadable.
+        """Check an admitted probe, or another call if clocks agree and the row was readable.
 
-        If clocks differ, an environment can trust its knowledge longer. An unreadable row admits calls.
+        Another clock can trust its knowledge longer. An unreadable row admits calls.
         """
         act = self._acts[self._world.hub.process]
         known.was_unreadable = bool(known.reads)
@@ -191,7 +191,7 @@ class CircuitRules:
         demand(waited >= self._limits.recovery_seconds, "an order makes an open circuit due for its probe")
 
     def refused(self, known: Knowledge) -> None:
-        """Check a call that the circuit refused, unless clocks differ, which can prolong a recovery."""
+        """Check a refused call, but its time only if clocks agree, as others prolong a recovery."""
         act = self._acts[self._world.hub.process]
         demand(not known.reads, "a circuit that cannot be read is no outage", act.payment)
         if not self._clocks_agree or known.unanswered:

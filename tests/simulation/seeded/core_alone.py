@@ -31,7 +31,7 @@ from tests.world.functions import FILES, HANDLERS
 from tests.world.memory_dynamodb import Changes
 
 SHOP_EVERY = 3
-"""One world in this many pays a merchant, but holds no money, because no sweep exists."""
+"""One world in this many also pays a merchant, for whom no money is held, as no sweep exists."""
 
 
 class CorePeople(People):

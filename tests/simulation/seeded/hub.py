@@ -154,6 +154,7 @@ class Hub:
                 self._go_on(process, kill=True)
 
     def _go_on(self, process: Process, kill: bool) -> None:
+        """Run a process until it waits or ends. Its exception is raised here."""
         carrier = process.carrier
         if carrier is None:
             if kill:

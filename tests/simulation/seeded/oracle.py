@@ -154,7 +154,7 @@ class Oracle:
         return new
 
     def _is_fenced(self, entry: Item, fenced: set[str]) -> None:
-        """Check that an entry commits with its settlement's row, which only verdict evidence may precede."""
+        """Check that an entry commits with its settlement's row. Verdicts and proposals may be earlier."""
         key, step = key_of(entry), text(entry, "step")
         if step in EXTERNAL or key in fenced:  # an order is its entry's fence: account_rules.py
             return

@@ -182,7 +182,7 @@ class Relay:
             self._deliver(batch)
 
     def _deliver(self, batch: list[Record]) -> None:
-        """Deliver a batch, whole or in halves, until the function takes it."""
+        """Deliver a batch, whole or in halves, until the function takes it; sometimes again."""
         for _ in range(2 * FAULTS_MAX):
             self._put.clear()
             try:

@@ -109,7 +109,7 @@ _CASES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "reversal.begin": lambda known: "for every owner" if known["owner"] is None else "for its owner",
 }
-"""The case that selects a builder's conditions, if the step does not."""
+"""The case that selects a write's conditions, if the step does not."""
 
 Change = Callable[[Write, str], Write]
 Atom = tuple[str, str]

@@ -117,6 +117,7 @@ def test_a_notifications_details_replace_the_statements_sum() -> None:
 
 
 def test_a_line_in_statement_and_notification_counts_once() -> None:
+    """Without a bank reference, the statement counts."""
     one = line("100.00", end_to_end="INV-1")
     early = written([one], kind="camt.054", opening=None, day=DAYS[5])
 

@@ -111,7 +111,7 @@ def test_a_damaged_proposal_is_named(changed: dict[str, Any], told: str) -> None
         Proposal.from_row(row)
 
 
-def test_approvers_are_distinct_persons_other_than_the_proposer() -> None:
+def test_a_files_approvers_are_distinct_persons_other_than_its_proposer() -> None:
     def approval(by: str, one: Proposal = PROPOSAL) -> dict[str, Any]:
         return {"by": by, "digest": one.digest}
 
