@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from aws_cdk import Stack
@@ -126,9 +126,13 @@ class Checks(Construct):
     def __init__(self, core: Core, settings: WebhookSettings, declared: Sequence[_Declared]) -> None:
         super().__init__(core.scope, "Checks")
         verify, decided = core.functions["VerifyKyc"], core.functions.get("CheckDecided")
-        with TemporaryDirectory(prefix="checks-") as folder:
-            _bundle(declared, settings, Path(folder))
-            _replace_code(verify, assets.Asset(self, "Code", path=folder))
+        folder = str(_bundle(declared, settings))
+        code = assets.Asset(self, "Code", path=folder)
+        _replace_code(verify, code)
+        if (
+            code.asset_path != folder
+        ):  # staged; with `cdk synth --no-staging`, the template refers to the folder
+            shutil.rmtree(folder)
         verify.add_environment("CHECKS", self._described(declared))
         names = json.dumps([one.name for one in declared if not one.check.retired])
         for function in core.functions.values():  # any may claim
@@ -212,7 +216,8 @@ class Checks(Construct):
         )
 
 
-def _bundle(declared: Sequence[_Declared], settings: CoreSettings, folder: Path) -> None:
+def _bundle(declared: Sequence[_Declared], settings: CoreSettings) -> Path:
+    folder = Path(mkdtemp(prefix="checks-"))
     left_out = ["__pycache__"] if settings.is_embedded else ["__pycache__", "bootstrap"]
     shutil.copytree(LAMBDAS, folder, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True)
     package = folder / _PACKAGE
@@ -220,6 +225,7 @@ def _bundle(declared: Sequence[_Declared], settings: CoreSettings, folder: Path)
     (package / "__init__.py").touch()
     for one in declared:
         shutil.copy(one.check.file, package / f"{one.module}.py")
+    return folder
 
 
 def _replace_code(function: lambda_.Function, code: assets.Asset) -> None:

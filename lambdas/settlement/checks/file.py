@@ -3,8 +3,11 @@
 `python -m settlement.checks.file FILE` prints the check's declaration as JSON.
 """
 
+import ast
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -35,16 +38,33 @@ def load(path: Path) -> Check:
     return check
 
 
-def _missing(modules: set[str]) -> list[str]:
-    packages = {name.partition(".")[0] for name in modules}
-    return sorted(packages - sys.stdlib_module_names - _OF_A_FUNCTION)
+def _missing(path: Path, known: set[str]) -> list[str]:
+    """Return the packages that the file needs, directly or not, and that a function lacks."""
+    loaded = _packages(sys.modules.keys() - known - {f"check_{path.stem}"})
+    named = _packages(_named(path)) & _packages(sys.modules)
+    return sorted((loaded | named) - sys.stdlib_module_names - _OF_A_FUNCTION)
+
+
+def _packages(modules: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+def _named(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
 
 
 def main() -> None:
-    path, known = Path(sys.argv[1]), set(sys.modules)
+    path = Path(sys.argv[1])
+    for library in ("boto3", "aws_lambda_powertools"):
+        import_module(library)
+    known = set(sys.modules)  # with optional libraries that botocore finds here, such as certifi
     try:
         check = load(path)
-        if missing := _missing(set(sys.modules) - known - {f"check_{path.stem}"}):
+        if missing := _missing(path, known):
             raise ValueError(f"{path}: imports {', '.join(missing)}, which a function does not have")
     except ValueError as fault:
         raise SystemExit(str(fault)) from None

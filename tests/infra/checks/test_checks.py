@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Template
 
 from infra import Check, SettlementSaga, dev
+from infra.checks import room
 from tests.world.definitions import BOTH, definitions, stalling
 from tests.world.templates import app
 
@@ -62,6 +64,19 @@ def test_a_saga_without_checks_has_no_check_resources() -> None:
     text = json.dumps(synthesised())
 
     assert not re.search(r"CheckDecided|CHECK|stage_checks|CheckCallbackUrl", text)
+
+
+@pytest.mark.parametrize("no_staging", [False, True])
+def test_the_copied_functions_stay_only_if_cdk_stages_nothing(
+    no_staging: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    outdir = str(tmp_path / "out")
+    stack = cdk.Stack(app(outdir, **{"aws:cdk:disable-asset-staging": no_staging}), "Payments")
+
+    SettlementSaga(stack, "Saga", settings=SETTINGS, checks=[Check(file=EXAMPLES / "limits.py")])
+
+    assert len([*tmp_path.glob("checks-*")]) == no_staging
 
 
 def test_only_verify_kyc_has_the_checks_code_secrets_and_statements(with_checks: dict[str, Any]) -> None:
@@ -149,6 +164,10 @@ def test_checks_that_never_wait_need_no_callback() -> None:
         ("CHECK = Check(name='kyc', refusals=(), ask=print)", "none of kyc, review, verify"),
         ("CHECK = Check(name='a-', refusals=(), ask=print)", "name: must match"),
         ("import rich\nCHECK = Check(name='a', refusals=(), ask=print)", "imports rich, which a function"),
+        (
+            "import certifi\nCHECK = Check(name='a', refusals=(), ask=print)",
+            "imports certifi, which a function",
+        ),
         ("import helper\nCHECK = Check(name='a', refusals=(), ask=print)", "imported: ModuleNotFoundError"),
         ("CHECK = Check(name='a', refusals=('A reason',), ask=print)", "refusals: must be a tuple"),
         ("CHECK = Check(name='a', refusals=('b', 'b'), ask=print)", "has a reason twice"),
@@ -158,6 +177,20 @@ def test_checks_that_never_wait_need_no_callback() -> None:
 )
 def test_a_file_with_a_faulty_check_is_refused_at_synthesis(tmp_path: Path, text: str, told: str) -> None:
     refused(re.escape(told), written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "library", ["boto3", "multiprocessing", "urllib3", "aws_lambda_powertools.utilities.parameters"]
+)
+def test_a_check_can_import_the_libraries_of_a_function(tmp_path: Path, library: str) -> None:
+    check = written(tmp_path, f"import {library}\nCHECK = Check(name='a', refusals=(), ask=print)")
+
+    room([check])
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_each_example_of_a_check_can_be_deployed(example: Path) -> None:
+    room([Check(file=example)])
 
 
 def test_checks_with_equal_or_confusable_names_are_refused(tmp_path: Path) -> None:
