@@ -62,7 +62,7 @@ def growth(path: Path, grown: Sequence[Grown]) -> None:
 
 
 def hot_account(path: Path, cells: Sequence[Cell]) -> None:
-    """Draw the wasted work on one account by its rate, for both busy times."""
+    """Draw wasted work against the rate of one account, for both busy times."""
     figure, axes = plt.subplots(figsize=(6, 3))
     for variant in dict.fromkeys(cell.variant for cell in cells):
         found: dict[int, list[float]] = {}

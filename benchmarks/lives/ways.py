@@ -100,7 +100,7 @@ WAYS = {
         module="dbos_postgres",
     ),
 }
-"""The ways by their short names."""
+"""Maps short names to ways."""
 
 
 def play(name: str, url: str, seeds: range) -> list[Outcome]:

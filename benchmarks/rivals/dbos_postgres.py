@@ -37,7 +37,7 @@ _STEPS = {
 
 @dataclass
 class Commits:
-    """The statements and commits of the workflow, without those of DBOS's own threads."""
+    """The workflow's statements and commits. DBOS's own threads are left out."""
 
     statements: int = 0
     commits: int = 0

@@ -243,7 +243,7 @@ def forges_an_escrow(thief: Thief) -> None:
 
 
 def forges_a_refund(thief: Thief) -> None:
-    """Puts a payment that is being reversed; recovery refunds what was never held."""
+    """Puts a payment in reversal whose money was never held. Recovery refunds it."""
     own = replace(FORGED, payer="eve", payee="mallory")
     held = {"escrow": own.amount, "hold_at": timestamp(thief.world.now)}
     thief.put(_row(thief.world, own, **OF_A_REFUND, **held))

@@ -17,7 +17,7 @@ REMEMBERED_MAX = 10_000
 """Maximum remembered payees, about 2 MB. At this number, all are forgotten."""
 
 _remembered: dict[tuple[str, str], int] = {}
-"""When each (payee, currency) is forgotten, in monotonic seconds."""
+"""Maps (payee, currency) to the monotonic second that ends its use."""
 
 
 def refusal(settlement: Settlement) -> Exception | None:

@@ -14,7 +14,7 @@ from settlement.bank.spool import Spool
 from tests.simulation.bank.recorded import fault_of
 
 SEEDS, LONG = 60, 400
-"""Seeds in each gate, and in the long test that finds the planted bugs."""
+"""Seeds in `make test`, and in the long tests, which find the planted bugs."""
 
 
 def test_each_history_keeps_the_rules() -> None:
