@@ -45,26 +45,23 @@ def up(report: Report, port: int | None = None, *, ledger: bool = False) -> Runn
             _clean_up()
             unless_done.callback(_clean_up)
             started = _start(report, port or ports.free_port())
-            report("bootstrapping it for the CDK")
-            deployment.bootstrap(started)
-        if not started.bank_port:  # an earlier release's, which is deployed anew
-            started = replace(started, bank_port=ports.free_port())
-        sources = deployment.digest()
-        if started.sources != sources:
-            report(f"deploying {record.STACK_NAME}")
-            started = deployment.deploy(started, sources)
-            state.write(started)
+        started = _with_ports(started)
         if not kyc_provider.runs():
             _ensure_free(started.kyc_port, "run `settle local down`, then `settle local up`")
             unless_done.callback(processes.stop, processes.KYC_SIMULATOR)
             report(f"starting the simulated KYC provider on {started.kyc_url}")
             kyc_provider.start(started)
-        kyc_provider.share_secrets(started)
         if not bank_provider.runs():
             _ensure_free(started.bank_port, "run `settle local down`, then `settle local up`")
             unless_done.callback(processes.stop, processes.BANK_SIMULATOR)
             report(f"starting the simulated bank on {started.bank_url}")
             bank_provider.start(started)
+        sources = deployment.digest()
+        if started.sources != sources:
+            report(f"deploying {record.STACK_NAME}")
+            started = deployment.deploy(started, sources)
+            state.write(started)
+        kyc_provider.share_secrets(started)
         bank_provider.share_secrets(started)
         if ledger and not postgresql.runs():
             unless_done.callback(processes.stop, processes.POSTGRESQL, processes.FOLLOWER)
@@ -98,13 +95,26 @@ def _start(report: Report, port: int) -> Running:
         "S3_DATA_DIR": str(state.SCRATCH / "s3"),
     }
     pid = processes.start("ministack", log="log", variables=variables)
-    kyc_port, bank_port = ports.free_ports(2)
-    started = Running(pid, port, kyc_port, bank_port)
+    started = Running(pid, port, kyc_port=0)
     state.write(started)
     if not presence.answers_in_time(started, START_SECONDS_MAX):
         log_tail = (state.SCRATCH / "log").read_text(errors="replace")[-500:].strip().replace("\n", " | ")
         raise CommandFailed(Exit.FAILED, f"the embedded AWS did not start: {log_tail}")
+    report("bootstrapping it for the CDK")
+    deployment.bootstrap(started)
     return started
+
+
+def _with_ports(started: Running) -> Running:
+    """Draw the simulators' unrecorded ports."""
+    kyc_port, bank_port = ports.free_ports(2)
+    drawn = replace(
+        started,
+        kyc_port=started.kyc_port or kyc_port,
+        bank_port=started.bank_port or bank_port,  # an earlier release had no bank
+    )
+    state.write(drawn)
+    return drawn
 
 
 def _ensure_free(port: int, remedy: str) -> None:

@@ -1,5 +1,9 @@
+import secrets
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+
+_DRAWN_FROM = range(20_000, 32_768)
+"""Below the ports that Linux and macOS give to those who ask for any."""
 
 
 def free_port() -> int:
@@ -7,12 +11,15 @@ def free_port() -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return `number` free ports."""
+    """Return free ports."""
     with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        found: list[int] = []
+        while len(found) < number:
+            port = secrets.choice(_DRAWN_FROM)
+            with suppress(OSError):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(port)
+        return found
 
 
 def is_taken(port: int) -> bool:

@@ -34,7 +34,7 @@ def start(running: Running) -> Running:
     """Start the server; return the record with its URL. Raises CommandFailed."""
     with needs_extra("settle local up --ledger", "ledger"):
         from settle.books import reach
-    installed, port, password = _installed(), ports.free_port(), secrets.token_urlsafe(24)
+    installed, password = _installed(), secrets.token_urlsafe(24)
     processes.stop(processes.POSTGRESQL, processes.FOLLOWER)
     folder = state.SCRATCH / "postgresql"
     shutil.rmtree(folder, ignore_errors=True)
@@ -45,6 +45,7 @@ def start(running: Running) -> Running:
     initdb = [installed / "initdb", "--auth=scram-sha-256", "--encoding=utf8", "-U", USER, "-D", data]
     _run([*map(str, initdb), f"--pwfile={folder / 'password'}"], folder, account)
     (folder / "password").unlink()
+    port = ports.free_port()
     server = [installed / processes.POSTGRESQL, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
     no_socket = ["-c", "unix_socket_directories="]
     with (state.SCRATCH / "postgresql-log").open("wb") as log:

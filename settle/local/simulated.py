@@ -16,10 +16,10 @@ START_SECONDS_MAX = 60
 
 
 def start(program: str, port: int, log: str, told: str) -> None:
-    processes.start(program, "--port", str(port), log=log)
+    pid = processes.start(program, "--port", str(port), log=log)
     give_up_at = time.monotonic() + START_SECONDS_MAX
     while not ports.is_taken(port):
-        if time.monotonic() > give_up_at:
+        if time.monotonic() > give_up_at or processes.has_ended(pid):
             raise CommandFailed(Exit.FAILED, f"{told} did not start")
         time.sleep(0.1)
 

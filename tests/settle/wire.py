@@ -16,7 +16,7 @@ from settle.local.kyc_simulator import Server
 
 KEY = "order-2026-000101"
 PAYMENT = {"payer": "alice", "payee": "bob", "amount": "48.20", "currency": "EUR"}
-SECONDS_MAX = 10
+SECONDS_MAX = 60
 """Limit of each wait; expected events take less than a second."""
 
 

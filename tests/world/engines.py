@@ -6,7 +6,6 @@ AWS's record in the Parity Suite decides: `docs/decisions/2026-11-22-test-engine
 
 import platform
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from settle.local.ports import free_port
 
 PROJECT = Path(__file__).parents[2]
 START_SECONDS_MAX = 60
@@ -41,9 +42,7 @@ def server(engine: str, folder: Path | None = None) -> Iterator[str]:
 
     Without a folder its tables are in memory.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = _run_dynoxide(port, folder) if engine == "dynoxide" else _run_dynamodb_local(port, folder)
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)

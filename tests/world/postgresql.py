@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from settle.local.ports import free_port
 
 GUARDED = "guarded"
 """An optional user with a password; all others are trusted."""
@@ -50,9 +51,6 @@ def cluster(*options: str) -> Iterator[Cluster]:
     if not (wheel and wheel.origin):
         raise RuntimeError("the wheel with PostgreSQL is not installed: run `make setup`")
     installed = Path(wheel.origin).parent / "pginstall"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="postgresql-") as name:
         folder, user = Path(name), None
         if os.geteuid() == 0:
@@ -70,6 +68,7 @@ def cluster(*options: str) -> Iterator[Cluster]:
         subprocess.run(initdb, check=True, cwd=folder, **quiet, **as_user)
         access = folder / "data/pg_hba.conf"
         access.write_text(f"host all {GUARDED} all scram-sha-256\n{access.read_text()}")
+        port = free_port()
         listens = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder), *options]
         found = Cluster(
             lambda: subprocess.Popen(

@@ -3,6 +3,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -229,6 +230,21 @@ def test_a_deployment_gets_the_address_of_its_provider(
     assert f"bank_url=http://127.0.0.1:{outdated.bank_port}" in options
     assert (running.kyc_port, running.outputs) == (outdated.kyc_port, OUTPUTS)
     assert presence.running() == running
+
+
+def test_the_providers_hold_their_ports_during_the_deployment(
+    starts: Starts, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deployment takes long enough for another process to take a port that is only recorded."""
+    recorded(starts, receiver, sources="of another day")
+
+    def deploy(running: Running, sources: str) -> Running:
+        assert all(ports.is_taken(port) for port in (running.kyc_port, running.bank_port))
+        return replace(running, sources=sources)
+
+    monkeypatch.setattr(deployment, "deploy", deploy)
+
+    embedded_aws.up(silent)
 
 
 def paid_out(running: Running, token: str) -> int:

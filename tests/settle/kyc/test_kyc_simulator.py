@@ -5,7 +5,6 @@
 
 import base64
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import urllib3
 from settle.local import kyc_simulator, signed_webhook
 from settle.local.json_handler import BODY_BYTES_MAX
 from settle.local.kyc_behaviour import Behaviour
+from settle.local.ports import free_port
 from settlement.core.model.errors import SignatureRefused
 from settlement.kyc.webhook_signature import verify
 from tests.settle.wire import KEY, PAYMENT, SECONDS_MAX, Delivery, Receiver, Simulator
@@ -234,8 +234,7 @@ def test_a_delay_comes_before_the_answer(simulator: Simulator, slept: list[float
 
 
 def test_the_simulator_listens_on_localhost_only() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "settle.local.kyc_simulator", "--port", str(port)])
     try:
         retries = urllib3.Retry(connect=600, backoff_factor=0.1, backoff_max=0.2)

@@ -23,7 +23,7 @@ from tests.unit.payouts.rows import PAYOUT, STATES
 
 STARTED = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 DAY, HOUR, PAYS_AFTER = 86_400, 3_600, 60
-SECONDS_MAX = 10
+SECONDS_MAX = 60
 REFERENCE, OTHER = PAYOUT.reference, "A" * 32
 DECLARED = Declared(
     name="simulated",
