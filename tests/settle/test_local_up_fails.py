@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from settle.exit_codes import CommandFailed, Exit
-from settle.local import deployment, embedded_aws, presence, processes, record, state
+from settle.local import deployment, embedded_aws, ports, presence, processes, record, simulated, state
 from settle.local.endings import undoable
 from settle.local.record import PROJECT, Running
 from tests.settle.conftest import Command, Starts, fake_cdk, raising
@@ -46,6 +46,7 @@ def server(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> list[subprocess.P
         return started[-1].pid
 
     monkeypatch.setattr(processes, "start", start)
+    monkeypatch.setattr(simulated, "start", lambda module, *_: start(module))
     monkeypatch.setattr(presence, "answers", lambda started: True)
     return started
 
@@ -73,8 +74,9 @@ def test_a_failed_up_stops_what_it_started(
     with pytest.raises(seen):
         embedded_aws.up(silent)
 
-    (started,) = server
-    assert started.wait(timeout=10) is not None
+    assert [process.wait(timeout=60) is not None for process in server] == [True] * (
+        1 if step == "bootstrap" else 3
+    )
     assert not state.STATE.exists()
     assert not state.SCRATCH.exists()
     told = "settle: the embedded AWS is not running; start it with `settle local up`\n"
@@ -93,17 +95,18 @@ def test_a_failed_up_shows_the_failing_commands_error(
 
 
 def test_a_failed_update_leaves_the_running_stage_unchanged(
-    starts: Starts, project: Path, monkeypatch: pytest.MonkeyPatch
+    server: list[subprocess.Popen[bytes]], starts: Starts, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Running(starts("ministack").pid, 1, 2, sources="of another day", outputs={"TableName": "t"})
+    kyc, bank = ports.free_ports(2)
+    before = Running(starts("ministack").pid, 1, kyc, bank, "of another day", {"TableName": "t"})
     state.write(before)
-    monkeypatch.setattr(presence, "answers", lambda started: True)
     monkeypatch.setattr(deployment, "deploy", raising(REFUSED))
 
     with pytest.raises(CommandFailed, match="cdk bootstrap failed"):
         embedded_aws.up(silent)
 
     assert presence.running() == before
+    assert [process.wait(timeout=60) is not None for process in server] == [True, True]
 
 
 @pytest.mark.parametrize("recorded", [True, False])
