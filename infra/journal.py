@@ -1,5 +1,6 @@
 """The sealed journal. Functions that move money cannot reach its bucket."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +98,10 @@ class Journal(Construct):
             removal_policy=removal_policy,
         )
         if not settings.is_embedded:  # the embedded AWS lacks this condition
-            self._refuse_unconditional_puts()
+            self._refuse("s3:PutObject", conditions={"Null": {"s3:if-none-match": "true"}})
+        if settings.keeps_data:
+            # Even by administrators. A change of the bucket's policy lifts the refusal; lock and seals stay.
+            self._refuse("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:BypassGovernanceRetention")
         batches = Batches(
             filters=SEALED,
             size=10_000,  # the limit of 6 MB comes first
@@ -176,26 +180,14 @@ class Journal(Construct):
                 )
             )
 
-    def _refuse_unconditional_puts(self) -> None:
-        """Refuse puts that may overwrite, and deletions, even by administrators.
-
-        A change of the bucket's policy lifts the refusal. The lock and the seals stay.
-        """
+    def _refuse(self, *actions: str, conditions: Mapping[str, Any] | None = None) -> None:
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 effect=iam.Effect.DENY,
                 principals=[iam.AnyPrincipal()],
-                actions=["s3:PutObject"],
+                actions=[*actions],
                 resources=[self.bucket.arn_for_objects("*")],
-                conditions={"Null": {"s3:if-none-match": "true"}},
-            )
-        )
-        self.bucket.add_to_resource_policy(
-            iam.PolicyStatement(
-                effect=iam.Effect.DENY,
-                principals=[iam.AnyPrincipal()],
-                actions=["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:BypassGovernanceRetention"],
-                resources=[self.bucket.arn_for_objects("*")],
+                conditions=conditions,
             )
         )
 

@@ -13,6 +13,9 @@ from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from .account import session
 from .config import is_personal
 
+BUCKETS = {"JournalBucket": True, "StatementsBucket": False, "PayoutFilesBucket": False}
+"""Outputs with buckets' names, and whether the bucket has an object lock to lift."""
+
 _TRIES = 3
 """Tries to delete the stack.
 
@@ -28,7 +31,7 @@ class Refused(Exception):
 
 
 def teardown(stage: str, client: Callable[[str], Any]) -> bool:
-    """Delete a personal stage's journal and stack. Return whether it existed. Raises Refused."""
+    """Delete a personal stage's stack, and all in its buckets. Return whether it existed. Raises Refused."""
     if not is_personal(stage):
         raise Refused(f"stage: {stage} is no personal one (my-…), and keeps its data: see teardown.md")
     cloudformation, s3 = client("cloudformation"), client("s3")
@@ -38,10 +41,11 @@ def teardown(stage: str, client: Callable[[str], Any]) -> bool:
         return False
     if stack.get("EnableTerminationProtection"):
         raise Refused(f"{name} is protected from deletion: look who has protected it, and why")
-    bucket = next((one["OutputValue"] for one in stack.get("Outputs", ()) if _is_journal(one)), None)
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", ())}
     for _ in range(_TRIES):
-        if bucket is not None:
-            _empty(s3, bucket)
+        for output, is_locked in BUCKETS.items():
+            if output in outputs:
+                _empty(s3, outputs[output], is_locked=is_locked)
         # By id: after the deletion, a new stack may have the name.
         cloudformation.delete_stack(StackName=stack["StackId"])
         try:
@@ -63,18 +67,15 @@ def _described(cloudformation: Any, name: str) -> Any:
         raise
 
 
-def _is_journal(output: Any) -> bool:
-    return bool(output["OutputKey"] == "JournalBucket")
-
-
-def _empty(s3: Any, bucket: str) -> None:
+def _empty(s3: Any, bucket: str, *, is_locked: bool) -> None:
+    lifting = {"BypassGovernanceRetention": True} if is_locked else {}  # else S3 refuses the option
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             if objects := list(_versions(page)):
                 answer = s3.delete_objects(
                     Bucket=bucket,
                     Delete={"Objects": objects, "Quiet": True},
-                    BypassGovernanceRetention=True,
+                    **lifting,
                 )
                 if errors := answer.get("Errors"):
                     first = errors[0]

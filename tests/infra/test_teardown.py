@@ -14,11 +14,13 @@ PAGES = [
     {"Versions": [{"Key": "a", "VersionId": "1"}], "DeleteMarkers": [{"Key": "a", "VersionId": "2"}]},
     {"Versions": [{"Key": "b", "VersionId": "3"}]},
 ]
-"""The journal's versions, by page: an object with a delete marker, and another object."""
+"""A bucket's versions, by page: an object with a delete marker, and another object."""
+
+LOCKED = "journal"
 
 
 class Aws:
-    """CloudFormation and S3, with a stack that can be deleted once its bucket is empty."""
+    """CloudFormation and S3, with a stack that can be deleted once its buckets are empty."""
 
     def __init__(self, *, is_protected: bool = False, late_objects: int = 0, refuses: str = "") -> None:
         self.stack: dict[str, Any] | None = {
@@ -26,12 +28,13 @@ class Aws:
             "EnableTerminationProtection": is_protected,
             "Outputs": [
                 {"OutputKey": "TableName", "OutputValue": "table"},
-                {"OutputKey": "JournalBucket", "OutputValue": "journal"},
+                {"OutputKey": "StatementsBucket", "OutputValue": "statements"},
+                {"OutputKey": "JournalBucket", "OutputValue": LOCKED},
             ],
         }
         self.late_objects = late_objects
         self.refuses = refuses
-        self.pages: list[dict[str, Any]] = PAGES
+        self.pages: dict[str, list[dict[str, Any]]] = {LOCKED: PAGES, "statements": PAGES}
         self.deletions = 0
 
     def describe_stacks(self, **call: Any) -> Any:
@@ -46,8 +49,8 @@ class Aws:
         self.deletions += 1
         if self.late_objects:
             self.late_objects -= 1
-            self.pages = [{"Versions": [{"Key": "late", "VersionId": "9"}]}]
-        elif not self.pages:
+            self.pages[LOCKED] = [{"Versions": [{"Key": "late", "VersionId": "9"}]}]
+        elif not any(self.pages.values()):
             self.stack = None
 
     def get_waiter(self, name: str) -> Any:
@@ -64,17 +67,16 @@ class Aws:
         return self
 
     def paginate(self, **call: Any) -> Any:
-        assert call == {"Bucket": "journal"}
-        return [*self.pages, {}]
+        return [*self.pages[call["Bucket"]], {}]
 
     def delete_objects(self, **call: Any) -> Any:
-        assert call["Bucket"] == "journal"
-        assert call["BypassGovernanceRetention"] is True
+        bucket = call["Bucket"]
+        assert call.get("BypassGovernanceRetention") is (True if bucket == LOCKED else None)
         objects = call["Delete"]["Objects"]
         if self.refuses:
             return {"Errors": [{"Code": self.refuses, **one} for one in objects]}
-        self.pages = [
-            page for page in self.pages if [one for kind in page.values() for one in kind] != objects
+        self.pages[bucket] = [
+            page for page in self.pages[bucket] if [one for kind in page.values() for one in kind] != objects
         ]
         return {}
 
@@ -84,11 +86,12 @@ def torn_down(aws: Aws, stage: str = STAGE) -> bool:
 
 
 @pytest.mark.parametrize("late_objects", [0, 1])
-def test_teardown_empties_the_journal_until_the_stack_is_deleted(late_objects: int) -> None:
+def test_teardown_empties_the_buckets_until_the_stack_is_deleted(late_objects: int) -> None:
     aws = Aws(late_objects=late_objects)
 
     assert torn_down(aws) is True
-    assert (aws.stack, aws.pages, aws.deletions) == (None, [], 1 + late_objects)
+    assert (aws.stack, aws.deletions) == (None, 1 + late_objects)
+    assert not any(aws.pages.values())
 
 
 def test_teardown_without_a_stack_does_nothing() -> None:
@@ -106,7 +109,7 @@ def test_teardown_refuses_every_stage_that_is_not_personal(stage: str) -> None:
     with pytest.raises(Refused, match="stage: "):
         torn_down(aws, stage)
 
-    assert (aws.deletions, aws.pages) == (0, PAGES)
+    assert (aws.deletions, aws.pages[LOCKED]) == (0, PAGES)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_teardown_reports_what_it_could_not_delete(aws: Aws, told: str, deletion
         torn_down(aws)
 
     assert aws.deletions == deletions
-    assert deletions or aws.pages == PAGES
+    assert deletions or aws.pages[LOCKED] == PAGES
 
 
 @pytest.mark.parametrize(
@@ -150,6 +153,7 @@ def test_no_resource_of_a_personal_stage_survives_its_stack() -> None:
     (table,) = (one for one in found.values() if one["Type"] == "AWS::DynamoDB::Table")
 
     assert kept == {"AWS::Lambda::Version"}
+    assert "DeleteObjectVersion" not in str(found)
     assert table["Properties"]["DeletionProtectionEnabled"] is False
 
 

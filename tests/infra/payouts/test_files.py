@@ -10,12 +10,13 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 from infra import payouts, payouts_config
 from infra.config import STAGES, embedded, prod, settings_of
 from infra.payouts_config import NOT_NAMED, Debtor
+from infra.teardown import BUCKETS
 from settlement.payouts import over_files
 from settlement.payouts.iban import is_iban
 from settlement.payouts.payout import is_holder
 from tests.infra.payouts.stage import BY_FILES, FILES, ON, PAYOUTS
 from tests.infra.payouts.test_settings import of_a_stage
-from tests.infra.stack import allow, changed, changed_template, granted_in, linted, readable
+from tests.infra.stack import allow, changed, changed_template, granted_in, linted, name, readable
 
 BUCKET = "${PayoutsFiles.Arn}"
 FINDINGS = {
@@ -73,6 +74,23 @@ def test_only_follow_payouts_reaches_files_and_it_never_overwrites_one() -> None
 
     assert found == {("FollowPayoutsRole", one) for one in needed}
     assert (f"{over_files.PREFIX}*", f"{over_files.ANSWERS}*") == (payouts.FILES, payouts.ANSWERS)
+
+
+@pytest.mark.parametrize("on", [ON, BY_FILES], ids=["by events", "by files"])
+def test_teardown_empties_each_bucket_of_a_stage(on: dict[str, Any]) -> None:
+    found = readable(changed_template("prod", **on))
+    named = {one["Value"] for name, one in found["Outputs"].items() if name in BUCKETS}
+    buckets = {name for name, one in found["Resources"].items() if one["Type"] == "AWS::S3::Bucket"}
+
+    assert named == {f"${{{name(bucket)}}}" for bucket in buckets}
+
+
+def test_each_webhook_of_strangers_has_a_concurrency_share() -> None:
+    found = changed("prod", **ON)
+    urls = [name.removesuffix("FunctionUrl") for name in found if name.endswith("FunctionUrl")]
+
+    assert set(urls) == {"KycDecided", "BankEvents"}
+    assert {found[one]["Properties"]["ReservedConcurrentExecutions"] for one in urls} == {20}
 
 
 def test_a_file_based_bank_needs_no_secret_webhook_or_circuit() -> None:
