@@ -15,6 +15,9 @@ SELDOM = ("RefundFee", "ReclaimFunds", "EnterLimbo", "PrepareAlert", "AwaitResol
 WAITING = ("ReadSettlements", "AcceptSettlements")
 """Functions that may run for 20 s, while their caller waits."""
 
+WEBHOOKS_OF_ROOMS = ("CheckDecided", "BankEvents")
+"""Webhooks besides KycDecided, which some stages have."""
+
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
 """Runs at once: one per partition, one for LIMBO, and a person's call."""
@@ -50,7 +53,7 @@ class Concurrency:
             )
 
     def of(self, function: str) -> int | None:
-        return self.webhook if function == "CheckDecided" else self.by_function.get(function)
+        return self.webhook if function in WEBHOOKS_OF_ROOMS else self.by_function.get(function)
 
     @property
     def by_function(self) -> dict[str, int]:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, WAITING, Concurrency
+from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, WAITING, WEBHOOKS_OF_ROOMS, Concurrency
 from infra.config import STAGES
 from tests.infra.stack import FUNCTIONS, definition, each_stage, properties
 from tests.world.rooms import is_gone
@@ -56,6 +56,11 @@ def test_rarely_called_reversal_functions_get_a_tenth_of_the_concurrency() -> No
     }
     assert {Concurrency(reversals=3).of(name) for name in SELDOM} == {1}
     assert Concurrency(reversals=3).of("HoldFunds") is None
+
+
+def test_the_webhooks_of_rooms_have_the_webhooks_share() -> None:
+    assert {Concurrency(webhook=7).of(name) for name in WEBHOOKS_OF_ROOMS} == {7}
+    assert {Concurrency().of(name) for name in WEBHOOKS_OF_ROOMS} == {None}
 
 
 def test_readers_and_starters_leave_concurrency_for_payments_and_orders() -> None:
