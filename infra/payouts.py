@@ -50,18 +50,16 @@ _FOLLOW = Handler(
         "Update": (PAYOUT, DESTINATION, ACCOUNT, LISTED),
     },
     names=("available", "currency"),
-    expires=True,
     lists=True,
     seconds=55,  # the next run is a minute away
     memory_mb=LONG_MEMORY_MB,
 )
 
 OPTIONAL = {
-    "ReservePayout": Handler(rows=RESERVING, names=("available", "currency"), expires=True),
+    "ReservePayout": Handler(rows=RESERVING, names=("available", "currency")),
     "ServePayouts": Handler(
         rows=RESERVING,
         names=("available", "currency"),
-        expires=True,
         by_http=True,
         failure=Urgency.MORNING,
     ),

@@ -46,7 +46,6 @@ _PAYMENTS = Handler(
 _PAYOUTS = replace(
     _PAYMENTS.widened({**RESERVING, "BatchGetItem": ("PAYOUT#*",)}),
     names=("currency", "escrow", "available"),
-    expires=True,
 )
 
 OPTIONAL = {"PayLines": _PAYOUTS}

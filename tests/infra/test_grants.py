@@ -12,9 +12,11 @@ from settlement.core.ledger import forward, keys
 from settlement.core.ledger.conditions import ABSENT
 from settlement.core.ledger.keys import Row
 from settlement.core.ledger.transaction import Write
+from settlement.core.model.saga import REVERSIBLE, Step
 from settlement.core.model.settlement import OPTIONAL
 from settlement.kyc.circuit import CIRCUIT
-from tests.infra.stack import FUNCTIONS
+from settlement.retention.expiry import STEPS
+from tests.infra.stack import FUNCTIONS, OF_PAYS_OUT
 from tests.infra.writes import ALL, PARKING, UPDATES, WRITES, assigned, named, names_in
 from tests.unit.vectors import CONFIG, EXECUTION, SETTLEMENT
 from tests.world.environment import NOW
@@ -128,6 +130,22 @@ def test_each_function_may_name_exactly_the_money_attributes_it_writes(
         found |= row.keys() | names_in(" ".join(texts), aliases)
 
     assert set(HANDLERS[function].names) == found & set(MONEY_ATTRIBUTES)
+
+
+def test_only_functions_with_expiring_entries_may_put_an_expiry() -> None:
+    found = {
+        function
+        for function, writes in WRITES.items()
+        if any(write.parameters.get("Item", {}).get("step") in STEPS for write in writes)
+    }
+
+    assert {name for name, handler in {**HANDLERS, **OF_PAYS_OUT}.items() if handler.expires} == found
+
+
+def test_each_steps_slots_are_money_attributes() -> None:
+    """IAM denies them to each function that does not name them."""
+    assert {slot for step in REVERSIBLE for slot in (step.slot, step.reversal_slot)} < {*MONEY_ATTRIBUTES}
+    assert {step.slot for step in Step} < {*MONEY_ATTRIBUTES}
 
 
 MOVING = {
