@@ -53,7 +53,7 @@ def _listen(stack: Stack, name: str, key: str | None) -> str:
     pattern = (
         {"source": ["settlement"], "detail": {"subject": [key]}}
         if key
-        else {"source": ["settlement", "payout"]}
+        else {"source": ["settlement", "payout", "payrun"]}
     )
     rule = events.put_rule(Name=name, EventBusName=bus, EventPattern=json.dumps(pattern))["RuleArn"]
     arn, partition, _, region, account, *_ = rule.split(":")

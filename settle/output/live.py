@@ -33,9 +33,13 @@ def claimed(lines: list[dict[str, Any]], at: datetime, as_json: bool) -> None:
 def event(told: dict[str, Any]) -> None:
     data = told["data"]
     name = told["type"].removeprefix("settlement.")
-    amount = f"{data['amount']} {data['currency']}"
+    what = (
+        f"{data['amount']} {data['currency']}"
+        if "amount" in data
+        else f"{data['ended']} of {data['lines']} lines ended"  # a pay run's
+    )
     print_line(
-        f"{told['time']}  {told['subject']}  {told['sequence']}  {name:<16}  {data['status']:<12}  {amount}"
+        f"{told['time']}  {told['subject']}  {told['sequence']}  {name:<16}  {data['status']:<12}  {what}"
     )
 
 

@@ -14,7 +14,7 @@ from settle.events import tail
 from settlement.core.model.state import SettlementState
 from tests.settle.conftest import Command, raising
 from tests.unit import states
-from tests.unit.contracts import EVENT, SCHEMAS
+from tests.unit.contracts import EVENT, PAYOUT_EVENT, PAYRUN_EVENT, SCHEMAS
 from tests.world.step_functions import client_error
 
 SETTLED: dict[str, Any] = SCHEMAS[EVENT]["examples"][0]
@@ -70,7 +70,7 @@ def coming(account: stack.Stack, monkeypatch: pytest.MonkeyPatch) -> list[dict[s
         (rule,) = account.client("events").list_rules(EventBusName=BUS)["Rules"]
         pattern = EventPattern(None, json.loads(rule["EventPattern"]))
         for one in events:
-            told: Any = {"source": "settlement", "detail": one}
+            told: Any = {"source": one["type"].partition(".")[0], "detail": one}
             if pattern.matches_event(told):
                 account.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(told))
         return url
@@ -141,6 +141,24 @@ def test_tail_json_prints_events_exactly_as_on_the_bus(
     assert code == 0
     assert [json.loads(line) for line in out.splitlines()] == [OTHER, SETTLED]
     assert left(account) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("contract", "shown"),
+    [
+        (EVENT, "order-2026-000101 4 settled SETTLED 48.20 EUR"),
+        (PAYOUT_EVENT, "payout-2026-000101 4 payout.paid PAID 48.20 EUR"),
+        (PAYRUN_EVENT, "8607d3a888c03079a5244c953c958046 4 payrun.finished FINISHED 3 of 3 lines ended"),
+    ],
+)
+def test_tail_shows_the_events_of_each_source(
+    account: stack.Stack, coming: list[dict[str, Any]], settle: Command, contract: str, shown: str
+) -> None:
+    coming.append(SCHEMAS[contract]["examples"][0])
+
+    code, out, _ = settle("events", "tail", "--timeout", "1")
+
+    assert (code, out.split()[1:]) == (0, shown.split())
 
 
 def test_an_interrupted_tail_leaves_no_rule_or_queue(
