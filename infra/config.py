@@ -121,7 +121,14 @@ def embedded(settings: Settings, *, python: str, kyc_url: str, bank_url: str | N
 
     `python` runs the functions.
     """
-    kyc = KycSettings(url=kyc_url, health_path="/health", failures=3, recovery_seconds=5)
+    kyc = KycSettings(
+        url=kyc_url,
+        health_path="/health",
+        connect_timeout_seconds=2,
+        read_timeout_seconds=5,
+        failures=3,
+        recovery_seconds=8,
+    )
     rooms = {
         **_EMBEDDED,
         "payouts": _simulated_bank(settings, bank_url),

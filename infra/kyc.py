@@ -43,7 +43,8 @@ class KycRoomSettings(WebhookSettings):
         super().__post_init__()
         if self.party_names not in ("required", "optional"):
             raise ValueError("party_names: must be required or optional")
-        if self.kyc.exchange_seconds + _REST_SECONDS > self.function_timeout_seconds:
+        seconds = self.function_timeout_seconds * self.timeout_factor
+        if self.kyc.exchange_seconds + _REST_SECONDS > seconds:
             raise ValueError(
                 f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
             )

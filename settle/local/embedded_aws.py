@@ -21,7 +21,7 @@ from settle.local.endings import undoable
 from settle.local.lock import locked
 from settle.local.record import Running
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 
 Report = Callable[[str], None]
 

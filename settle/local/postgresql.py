@@ -19,7 +19,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import needs_extra, ports, processes, state
 from settle.local.record import Running
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 EVERY_SECONDS = 5
 USER = "finance"
 _UNPRIVILEGED = "nobody"

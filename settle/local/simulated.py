@@ -12,7 +12,7 @@ from settle.exit_codes import CommandFailed, Exit
 from settle.local import ports, processes, record
 from settle.local.record import Running
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 
 
 def start(program: str, port: int, log: str, told: str) -> None:

@@ -543,7 +543,10 @@ def test_the_lag_is_unknown_until_the_listing_ends() -> None:
 # Twice, late, half
 
 
-def test_concurrent_rounds_book_each_entry_once(stage: Stage, sealed: set[str], town: Town) -> None:
+def test_concurrent_rounds_book_each_entry_once(
+    stage: Stage, sealed: set[str], town: Town, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage.client, "_connect", connect)  # on a busy machine, locks last
     done = [Round(), Round(), Round()]
     begins = threading.Barrier(len(done))
 

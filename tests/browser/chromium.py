@@ -43,6 +43,7 @@ _CUT = """() => {
 _FAULTS = "() => axe.run({ resultTypes: ['violations'] })"
 """Runs axe for violations only, because describing passed rules takes a third of its time."""
 
+MILLISECONDS_MAX = 300_000
 _COMMANDS = ("chromium", "chromium-browser")
 
 
@@ -53,7 +54,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("chromium is not installed: `apt-get install chromium`, as .ci/run does")
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=as_root)
+        started = playwright.chromium.launch(executable_path=path, args=as_root, timeout=MILLISECONDS_MAX)
         yield started
         started.close()
 
@@ -64,6 +65,7 @@ class Looking:
     def __init__(self, chromium: Browser, scheme: Literal["light", "dark"] = "light") -> None:
         self.scheme = scheme
         self.context = chromium.new_context(color_scheme=scheme, viewport={"width": WIDE, "height": 800})
+        self.context.set_default_timeout(MILLISECONDS_MAX)
         self.page: Page = self.context.new_page()
         self.said, self.asked = list[str](), list[str]()
         self.page.on("console", lambda message: self.said.append(message.text))

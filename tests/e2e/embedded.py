@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 from infra.functions import handler_of
 from settle import stack
 from settle.accounts import accounts, statement
+from settle.exit_codes import CommandFailed
 from settle.local.record import Running
 from settle.stack import Stack
 from settlement.core.ledger import keys
@@ -433,7 +434,18 @@ def new_key(name: str) -> str:
 
 def new_account(embedded: Embedded, name: str, deposit: str = "0", currency: str = "EUR") -> str:
     account = f"{name}.{secrets.token_hex(4)}"
-    accounts.open_account(embedded.stack, account, currency, deposit)
+
+    def opens() -> bool:
+        """Repeat an order whose function a busy machine did not start in time."""
+        try:
+            accounts.open_account(embedded.stack, account, currency, deposit)
+        except CommandFailed as failed:
+            if "not known to be" not in str(failed):
+                raise
+            return False
+        return True
+
+    embedded.wait_for(opens)
     return account
 
 

@@ -6,24 +6,26 @@ from settle.settlements.machines import Machine
 from settle.settlements.start import start
 from settlement.core.ledger import keys
 from tests.e2e.embedded import Embedded, at_once, new_account, new_request
+from tests.e2e.provider import GIVING_BACK
 from tests.e2e.stuck import pay
 from tests.world.journal import slots
 
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize(("machine", "told"), [("express", "COMPENSATING"), ("standard", "COMPENSATED")])
+@pytest.mark.parametrize(("machine", "told"), [("express", GIVING_BACK), ("standard", {"COMPENSATED"})])
 def test_a_refused_release_returns_the_full_amount_to_the_payer(
-    embedded: Embedded, machine: str, told: str
+    embedded: Embedded, machine: str, told: set[str]
 ) -> None:
-    """Express cannot wait for the end and says so; Standard and a replay report the end."""
+    """Express does not wait for the end; Standard and a replay report the end."""
     request = new_request(embedded, payee=new_account(embedded, "rich", "1000000.00"))
 
     started = start(embedded.stack, Machine(machine), json.dumps(request))
 
     outcome = started.outcome
     assert outcome is not None
-    assert (outcome["status"], outcome["replayed"]) == (told, False)
+    assert outcome["status"] in told
+    assert outcome["replayed"] is False
     cause = "payee: the account would hold more than this stage allows in EUR"
     assert outcome["failure"] == {"step": "release", "error": "CapExceeded", "cause": cause}
     embedded.wait_for(lambda: embedded.settlement(request["key"])["status"] == "COMPENSATED")

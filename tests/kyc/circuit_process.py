@@ -23,7 +23,7 @@ from tests.world.provider import APPROVED
 
 assert NOW, "the environment is set"
 
-RECOVERY_SECONDS = 1
+RECOVERY_SECONDS = 4
 
 
 def ask(settlement: Settlement, answer: str) -> Any:

@@ -110,7 +110,7 @@ def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
     return b"\r\n".join(lines)
 
 
-IMPATIENT = (0.2, 0.2)
+IMPATIENT = (1, 1)
 """Connect and read timeouts for incomplete answers; their length does not matter."""
 
 

@@ -32,7 +32,7 @@ OUTAGES = {
 KEPT = (Behaviour.REFUSE, Behaviour.BUSY, Behaviour.ERROR, Behaviour.REDIRECT)
 """Behaviours without a verdict that leave the connection usable."""
 
-SLOW = {Behaviour.HANG, Behaviour.DRIP, Behaviour.DRIP_HEADERS}
+SLOW = {Behaviour.HANG: (20, 1), Behaviour.DRIP: (2, 1), Behaviour.DRIP_HEADERS: (2, 1)}
 OTHER = replace(PAYMENT, key="order-2026-000102")
 
 
@@ -61,7 +61,7 @@ def test_each_decision_of_the_provider_becomes_a_verdict(
 def test_a_failed_call_is_made_once_and_the_next_succeeds(
     simulator: Counting, ask: Ask, behaviour: Behaviour
 ) -> None:
-    asking = client(simulator.url, (0.2, 1) if behaviour in SLOW else (20, 20))
+    asking = client(simulator.url, SLOW.get(behaviour, (20, 20)))
 
     answer = ask(asking, replace(PAYMENT, payee=f"kyc-{behaviour}"))
 
@@ -89,10 +89,9 @@ def test_a_refused_api_key_is_reported_as_refused(simulator: Counting, ask: Ask)
 
 
 def test_a_late_answer_is_not_used_for_the_next_question(simulator: Counting, ask: Ask) -> None:
-    simulator.state.delay_seconds = 1.2
+    simulator.state.delay_seconds = 4
     asking = client(simulator.url, (20, 1))
     assert str(ask(asking)) == "kyc: ReadTimeoutError"
-    simulator.state.delay_seconds = 0.4
     be_patient(asking)
 
     verdict = ask(asking, OTHER)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import urllib3
 
 from settlement.core.model.verdict import Verdict
 from settlement.http import connection as http_connection
@@ -19,6 +20,7 @@ from tests.kyc.raw import (
     IMPATIENT,
     WAIT_SECONDS_MAX,
     answer,
+    be_patient,
     client,
     dripping,
     raw,
@@ -62,13 +64,16 @@ def test_a_good_address_is_found_behind_silent_ones(ask: Ask, resolver: Resolver
     with silent_ports(count) as ports, raw(answer()) as server:
         resolver.ports = [*ports, server.port]
 
-        assert isinstance(in_time(lambda: ask(client(NAMED, (5, 20)))), Verdict)
+        assert isinstance(in_time(lambda: ask(client(NAMED, (20, 20)))), Verdict)
 
 
-def test_an_address_that_refuses_does_not_delay_the_next_one(resolver: Resolver) -> None:
+def test_an_address_that_refuses_does_not_delay_the_next_one(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as closed, raw(answer()) as server:
         closed.bind(("127.0.0.1", 0))  # and never listens
         resolver.ports = [*[closed.getsockname()[1]] * 8, server.port]
+        monkeypatch.setattr(http_connection, "PAUSE_SECONDS", 5)
         began = time.monotonic()
 
         place, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), WAIT_SECONDS_MAX)
@@ -102,7 +107,7 @@ def test_connection_attempts_that_lose_are_closed(
     monkeypatch.setattr(http_connection, "_begin", noted)
     with silent_ports(3) as ports, raw(answer()) as server:
         resolver.ports = [*ports, server.port]
-        _, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), 5)
+        _, connected = first_to_accept(resolver.getaddrinfo(HOST, 80), 20)
         with pytest.raises(OSError, match="no address"):
             first_to_accept(resolver.getaddrinfo(HOST, 80)[:3], 0.1)
 
@@ -115,6 +120,7 @@ def test_an_address_that_never_answers_is_tried_last(ask: Ask, resolver: Resolve
         resolver.ports = [bad.port, good.port]
         asking = client(NAMED, (20, 2))
         assert str(ask(asking)) == "kyc: ReadTimeoutError"
+        be_patient(asking)
 
         for connections in (1, 2, 3):
             good.closed.clear()
@@ -212,20 +218,24 @@ def test_an_invalid_host_name_is_an_outage(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lookup_seconds", "said"),
-    [(0, "kyc: ReadTimeoutError"), (1, "kyc: the exchange took longer than 2.5 s")],
+    ("lookup_seconds", "timeouts", "said"),
+    [
+        (0, (1, 20), "kyc: ReadTimeoutError"),
+        (3, (6, 0.1), "kyc: the exchange took longer than 6.1 s"),
+    ],
     ids=["alone", "after a slow lookup"],
 )
 def test_a_slow_dripping_handshake_ends_within_the_limit(
-    ask: Ask, resolver: Resolver, lookup_seconds: int, said: str
+    ask: Ask, resolver: Resolver, lookup_seconds: int, timeouts: tuple[float, float], said: str
 ) -> None:
     """Each silence in the handshake is shorter than a timeout, so the timeouts do not end it."""
     resolver.may_answer.clear()
+    asking = client(f"https://{HOST}", timeouts)
     threading.Timer(lookup_seconds, resolver.may_answer.set).start()
     with dripping_handshake() as port:
         resolver.ports = [port]
 
-        assert str(in_time(lambda: ask(client(f"https://{HOST}", (2, 0.5))))) == said
+        assert str(in_time(lambda: ask(asking))) == said
 
 
 def test_a_slow_answer_on_a_kept_connection_is_cut_off(ask: Ask) -> None:
@@ -236,6 +246,7 @@ def test_a_slow_answer_on_a_kept_connection_is_cut_off(ask: Ask) -> None:
 
     with raw(talk) as server:
         asking = client(server.url, (1, 1))
+        asking._exchanger._pool.timeout = urllib3.Timeout(20)  # of a silence
         assert isinstance(ask(asking), Verdict)
 
         outage = in_time(lambda: ask(asking))

@@ -108,6 +108,8 @@ def test_an_answer_incomplete_in_time_is_an_outage_without_retry(ask: Ask, said:
 
     with raw(said) as server:
         outage = ask(client(server.url, (20, 20) if isinstance(said, bytes) else IMPATIENT))
+        while not server.requests and time.monotonic() - began < WAIT_SECONDS_MAX:
+            time.sleep(0.01)
 
     assert isinstance(outage, KycUnavailable)
     assert str(outage).startswith("kyc: ")

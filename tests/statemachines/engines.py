@@ -24,7 +24,7 @@ ENDPOINT = os.environ.get("STEPFUNCTIONS_LOCAL_ENDPOINT")
 LOCALEMU = PROJECT / ".venv-localemu"
 """LocalEmu's environment; `make test-all` creates it with Python 3.13, `.ready` last."""
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 300
 
 
 @contextmanager

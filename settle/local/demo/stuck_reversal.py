@@ -20,7 +20,7 @@ from settle.stack import Stack
 from settlement.core.model.orders import Decision
 from settlement.proof import table_scan
 
-ALERT_SECONDS_MAX = 60
+ALERT_SECONDS_MAX = 180
 TOPICS = ("PagerTopicArn", "InformationTopicArn")
 
 REASON = "the payee is insolvent, approved by finance"

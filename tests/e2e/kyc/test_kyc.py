@@ -12,7 +12,7 @@ from tests.world.journal import slots
 
 pytestmark = pytest.mark.long
 
-READ_TIMEOUT_SECONDS = 3
+READ_TIMEOUT_SECONDS = 5
 TRIES = 3
 """Requests per payment if the provider gives no answer."""
 
@@ -24,8 +24,8 @@ ANSWERED = {"approve": "APPROVED", "reject": "REJECTED"}
 REFUSED = {"refuse": "kyc: the provider refuses the request with status 400"}
 UNAVAILABLE = {
     "hang": "kyc: ReadTimeoutError",
-    "drip": "kyc: the exchange took longer than 4 s",
-    "drip-headers": "kyc: the exchange took longer than 4 s",
+    "drip": "kyc: the exchange took longer than 7 s",
+    "drip-headers": "kyc: the exchange took longer than 7 s",
     "busy": "kyc: the provider answers with status 429",
     "error": "kyc: the provider answers with status 500",
     "redirect": "kyc: the provider answers with status 307, which is no verdict",

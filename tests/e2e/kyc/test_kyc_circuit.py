@@ -46,9 +46,10 @@ def outage(embedded: Embedded) -> Outage:
     control(embedded, behaviour="error")
     try:
         outcomes = at_once([partial(one.start) for one in payments])
+        environments = len(embedded.environments("VerifyKyc"))  # idle ones end while the reversals run
         over = [one.over() for one in payments]
         state, shown = circuit(embedded), embedded.told("kyc", "status")
-        seen, environments = calls(embedded) - before, len(embedded.environments("VerifyKyc"))
+        seen = calls(embedded) - before
         announced = announcements(embedded, since, "OPEN")
     finally:
         control(embedded, behaviour="approve")
