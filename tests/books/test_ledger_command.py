@@ -2,7 +2,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -17,7 +17,6 @@ from tests.world.memory_s3 import MemoryS3
 from tests.world.postgresql import GUARDED
 
 NEEDS_BOOKS = ("project", "verify", "put-aside", "close 2026-10")
-THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
 
 
 @pytest.fixture
@@ -115,7 +114,8 @@ def test_a_finished_month_is_closed_once_if_nothing_is_missing(
 
     assert command("close", "2026-10", "--url", url) == (0, "2026-10 is closed\n", "")
     assert command("close", "2026-10", "--url", url) == (0, "2026-10 was closed before\n", "")
-    refused(command("close", THIS_MONTH, "--url", url), Exit.USAGE, f"month: {THIS_MONTH} is not over")
+    month = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m}"
+    refused(command("close", month, "--url", url), Exit.USAGE, f"month: {month} is not over")
 
 
 def test_project_and_verify_report_entries_that_came_after_month_end(

@@ -40,6 +40,7 @@ def test_a_starter_pays_once_although_it_repeats_its_call(embedded: Embedded) ->
     request = new_request(embedded)
     with starter(embedded) as shop:
         accepted = post(embedded, shop, request)
+        embedded.wait_for(lambda: paid_once(embedded, request))
         waited = post(embedded, shop, request, Prefer="wait=20")
         repeated = post(embedded, shop, request)
         conflict = post(embedded, shop, request | {"amount": "1.00"})

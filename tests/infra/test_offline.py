@@ -70,7 +70,7 @@ def offline(stage: str, scratch: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
 
     assert result.returncode == 0, result.stdout + result.stderr

@@ -8,7 +8,7 @@ from settle import explanations
 from settle.exit_codes import Exit
 from settlement.core.model import errors
 from tests.settle.conftest import Command
-from tests.statemachines.definitions import DEFINITIONS, states
+from tests.statemachines.definitions import ALL
 from tests.world.templates import PROJECT
 
 EVERY = explanations.every()
@@ -23,8 +23,8 @@ def test_exactly_the_errors_of_code_and_machines_are_explained() -> None:
     }
     ends = {
         state["Error"]
-        for machine in DEFINITIONS
-        for state in states(machine).values()
+        for machine in ALL.values()
+        for state in machine["States"].values()
         if state["Type"] == "Fail" and "Error" in state
     }
 

@@ -18,7 +18,7 @@ def test_a_long_installation_shows_its_progress_and_duration(
 ) -> None:
     monkeypatch.setattr(install, "TELL_EVERY_SECONDS", 0.2)
 
-    code = install.install("Packages", [sys.executable, "-c", WORK.format(1)])
+    code = install.install("Packages", [sys.executable, "-c", WORK.format(3)])
 
     first, *told, last = capsys.readouterr().out.splitlines()
     assert (code, first, last.endswith("done")) == (0, "Packages ...", True)
@@ -69,6 +69,7 @@ def test_an_interrupted_installation_stops_all_its_processes(ending: signal.Sign
         started = psutil.Process(process.pid)
         while len(children := started.children(recursive=True)) < 2:
             time.sleep(0.05)
+        time.sleep(0.5)  # then it has noted its child
         process.send_signal(ending)
         out, _ = process.communicate(timeout=install.STOP_SECONDS_MAX * 3)
 

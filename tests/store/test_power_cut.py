@@ -42,7 +42,7 @@ SERVERS = [
     pytest.param("dynamodb-local", 5, id="dynamodb-local", marks=pytest.mark.long),
 ]
 
-THREADS, NEW_EACH_TIME = 8, 18
+THREADS, NEW_EACH_TIME = 8, 30
 ACCOUNTS = ("alice", "bob", "carol", "dan")
 DEPOSIT, AMOUNT, FEE = 50_000_000, 4820, 48
 WAIT_SECONDS_MAX = 120
@@ -260,7 +260,7 @@ def test_a_killed_database_tears_no_transaction_and_settlements_still_end(
             between += cut_between(bank, found)
             lost += forget_what_is_lost(bank, found)
             threads.enter_context(bank.threads(ledger))
-            bank.wait_for(random.randint(10, 90))
+            bank.wait_for(random.randint(10, 60))
             # Here it is killed, and they are at work.
         at_work += bool(bank.unfinished())
 

@@ -66,7 +66,7 @@ def kill_in_the_middle(embedded: Embedded) -> None:
     command = [str(SETTLE), "migrate", "run", NAME, "--units-per-second", "1"]
     running = subprocess.Popen(command, env=embedded.environment, stderr=subprocess.PIPE, text=True)
     try:
-        embedded.wait_for(lambda: version(embedded) > before + 2 or running.poll() is not None)
+        embedded.wait_for(lambda: version(embedded) > before + 1 or running.poll() is not None)
         assert running.poll() is None, running.communicate()
     finally:
         running.kill()

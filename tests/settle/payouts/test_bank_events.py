@@ -71,8 +71,9 @@ def test_a_duplicate_event_has_the_same_id(telling: SimulatedBank, receiver: Rec
 
 
 def test_an_early_event_precedes_the_answer_and_is_sent_once(
-    telling: SimulatedBank, receiver: Receiver
+    telling: SimulatedBank, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bank_simulator, "EARLY_SECONDS_MAX", SECONDS_MAX)
     telling.tell({"events": "early"})
     telling.submit(order("pay"))
     early = receiver.deliveries.get_nowait()
