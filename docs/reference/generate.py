@@ -69,7 +69,15 @@ _ROWS = {
     "PAYOUT_CASE": "payout_case",
     "PAYOUT_LINE": "payout_line",
     "DESTINATION": "destination",
+    "BANK_LINE LINE": "bank_line",
+    "BANK_LINE MATCH": "bank_match",
+    "BANKED": "bank_match",
+    "BANK_FILE FILE": "bank_file",
+    "BANK_FILE STATEMENT": "bank_statement",
+    "BANK_ORDER": "bank_order",
 }
+"""Kinds of rows by the first part of `pk`, or by that and the first part of `sk`."""
+
 _OF_PAYOUT = {
     **dict.fromkeys(
         (
@@ -224,11 +232,21 @@ def _attributes(kind: str, *read: str, **written: type) -> str:
         built = json.loads(path.read_text())
         for write in built if isinstance(built, list) else [built]:
             row = write.get("parameters", {}).get("Item", {})
-            if _ROWS.get(row.get("pk", "").partition("#")[0]) == kind:
+            if _kind(row) == kind:
                 put = _ANY_KEY.signed(expiry.with_expiry(row, 400))
-                found |= {name: (_WIRE[type(value).__name__],) for name, value in put.items()}
+                found |= {name: (_wire(value),) for name, value in put.items()}
     keys = ("pk", "sk")
     return _meant(kind, ("attribute", "type"), {name: found[name] for name in found if name not in keys})
+
+
+def _kind(row: Mapping[str, str]) -> str | None:
+    pk, sk = (row.get(name, "").partition("#")[0] for name in ("pk", "sk"))
+    return _ROWS.get(pk) or _ROWS.get(f"{pk} {sk}")
+
+
+def _wire(value: Any) -> str:
+    is_set = isinstance(value, dict) and value.keys() == {"set"}  # as JSON writes it
+    return _WIRE["set" if is_set else type(value).__name__]
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -251,7 +269,7 @@ TABLES: dict[str, Callable[[], str]] = {
         "settlement", *(STATE_TYPES.keys() - {"available", "limbo_cases", *_TIMES})
     ),
     "entry": lambda: _attributes("entry"),
-    "evidence": lambda: _attributes("evidence"),
+    "evidence": lambda: _attributes("evidence", approved_by=str, approved_in=str, break_glass=str),
     "order": lambda: _attributes("order"),
     "sweep": lambda: _attributes("sweep"),
     "waiting": lambda: _attributes("waiting"),
@@ -266,6 +284,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "payout_day": lambda: _attributes("payout_day", reserved=int),
     "payout_case": lambda: _attributes("payout_case", account=str),
     "payout_line": lambda: _attributes("payout_line", refused=str),
+    "bank_line": lambda: _attributes("bank_line"),
+    "bank_match": lambda: _attributes("bank_match"),
+    "bank_file": lambda: _attributes("bank_file"),
+    "bank_statement": lambda: _attributes("bank_statement"),
+    "bank_order": lambda: _attributes("bank_order"),
     "destination": lambda: _attributes("destination", frozen_at=str, frozen_by=str, last_payout=str),
     "roles": lambda: _table(
         ("role of", "alone", "in a transaction", "attributes of money", "other services"), roles.permissions()
