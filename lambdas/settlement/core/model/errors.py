@@ -172,7 +172,7 @@ class SettlementNotFound(Refusal):
 
 
 class NotReversible(Refusal):
-    """A person's order finds nothing to reverse, or another person has accepted the settlement."""
+    """The settlement's status, an earlier part or a person's acceptance does not admit the reversal."""
 
     def __init__(self, reason: str, status: str | None = None) -> None:
         super().__init__(f"reverse: {reason}")
@@ -282,7 +282,7 @@ class QueueUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Starting or resuming an execution got no answer or was refused. The settlement is unchanged.
+    """Starting or resuming an execution got no answer or was refused. What was written before stays.
 
     `is_throttled`: an account quota refused the call. The call had no effect, and a later try may succeed.
     """
