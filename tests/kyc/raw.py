@@ -110,7 +110,7 @@ def answer(body: bytes = VERDICT, status: int = 200, *headers: bytes) -> bytes:
     return b"\r\n".join(lines)
 
 
-IMPATIENT = (1, 1)
+IMPATIENT = (0.6, 0.4)
 """Connect and read timeouts for incomplete answers; their length does not matter."""
 
 

@@ -89,7 +89,7 @@ def test_a_refused_api_key_is_reported_as_refused(simulator: Counting, ask: Ask)
 
 
 def test_a_late_answer_is_not_used_for_the_next_question(simulator: Counting, ask: Ask) -> None:
-    simulator.state.delay_seconds = 4
+    simulator.state.delay_seconds = 3
     asking = client(simulator.url, (20, 1))
     assert str(ask(asking)) == "kyc: ReadTimeoutError"
     be_patient(asking)

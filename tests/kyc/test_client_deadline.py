@@ -221,7 +221,7 @@ def test_an_invalid_host_name_is_an_outage(ask: Ask) -> None:
     ("lookup_seconds", "timeouts", "said"),
     [
         (0, (1, 20), "kyc: ReadTimeoutError"),
-        (3, (6, 0.1), "kyc: the exchange took longer than 6.1 s"),
+        (2, (4, 0.1), "kyc: the exchange took longer than 4.1 s"),
     ],
     ids=["alone", "after a slow lookup"],
 )
