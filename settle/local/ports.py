@@ -1,6 +1,7 @@
+import errno
 import secrets
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 _DRAWN_FROM = range(20_000, 32_768)
 """Below the ports that Linux and macOS give to those who ask for any."""
@@ -16,8 +17,12 @@ def free_ports(number: int) -> list[int]:
         found: list[int] = []
         while len(found) < number:
             port = secrets.choice(_DRAWN_FROM)
-            with suppress(OSError):
+            try:
                 held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
                 found.append(port)
         return found
 
