@@ -16,7 +16,7 @@ WAITING = ("ReadSettlements", "AcceptSettlements")
 """Functions that may run for 20 s, while their caller waits."""
 
 WEBHOOKS_OF_ROOMS = ("CheckDecided", "BankEvents")
-"""Webhooks besides KycDecided, which some stages have."""
+"""Webhooks that only some stages have. KycDecided is in all."""
 
 _SHARE_OF_SELDOM = 10
 _RECOVERY_RUNS_MAX = IN_FLIGHT_SHARDS + 2
@@ -48,8 +48,9 @@ class Concurrency:
             raise ValueError(f"concurrency.recovery: must be at least {_RECOVERY_RUNS_MAX}, or None")
         if self.reserved and self.account < self.account_min:
             raise ValueError(
-                f"concurrency.account: must be at least {self.account_min}, as the stage reserves"
-                f" {self.reserved}, and Lambda keeps {UNRESERVED_MIN} for functions without a reservation"
+                f"concurrency.account: must be at least {self.account_min}, as the stage may reserve"
+                f" {self.account_min - UNRESERVED_MIN}, and Lambda keeps {UNRESERVED_MIN} for functions"
+                " without a reservation"
             )
 
     def of(self, function: str) -> int | None:
@@ -70,4 +71,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        return self.reserved + UNRESERVED_MIN
+        """Counts the webhooks of rooms, which a stage may lack."""
+        return self.reserved + len(WEBHOOKS_OF_ROOMS) * (self.webhook or 0) + UNRESERVED_MIN

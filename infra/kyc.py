@@ -46,7 +46,7 @@ class KycRoomSettings(WebhookSettings):
         seconds = self.function_timeout_seconds * self.timeout_factor
         if self.kyc.exchange_seconds + _REST_SECONDS > seconds:
             raise ValueError(
-                f"kyc: both timeouts must leave {_REST_SECONDS} s of function_timeout_seconds for the rest"
+                f"kyc: both timeouts must leave {_REST_SECONDS} s of the function's timeout for the rest"
             )
         if not (self.kyc.is_secure or self.is_embedded):
             raise ValueError("kyc_url: must be an HTTPS address")

@@ -13,7 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from .account import session
 from .config import is_personal
 
-BUCKETS = {"JournalBucket": True, "StatementsBucket": False, "PayoutFilesBucket": False}
+BUCKETS = {
+    "JournalBucket": True,
+    "StatementsBucket": False,
+    "PayoutFilesBucket": False,
+    "PayRunsBucket": False,
+}
 """Outputs with buckets' names, and whether the bucket has an object lock to lift."""
 
 _TRIES = 3

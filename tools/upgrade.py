@@ -29,8 +29,10 @@ INTERFACE = "tests/released/0.1.0/interface.json"
 STACK, SAGA = "Payments", "Payments/Saga"
 STUCK, REVIEWED = "upgrade-stuck-01", "upgrade-review-1"
 DELAY_SECONDS = 1
-AT_ONCE = 4
 """The KYC provider's delay: with it, a payment is always in flight."""
+
+AT_ONCE = 4
+"""The most payments under way at once."""
 
 END_SECONDS_MAX = 600
 IN_LIMBO, IN_FLIGHT = 5, 7
@@ -112,6 +114,7 @@ class Unfinished:
         ended = self._ended(count)
         ensure((ended.pop(STUCK), Counter(ended.values())), ("COMPENSATED", {"SETTLED": count - 1}))
         ensure(ended[REVIEWED], "SETTLED")
+        ensure(bool(self._started), True)
         print(f"         {len(self._started)} payments came during the update, and are settled", flush=True)
         proof = stranger.told("reconcile", "--stack", SAGA)
         ensure((proof["conserved"], proof["settlements"], proof["in_flight"]), (True, count, 0))

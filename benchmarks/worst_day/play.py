@@ -239,5 +239,10 @@ def _lead_to(day: Day) -> None:
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     known = json.loads(day.embedded.variable("VerifyKyc", "KYC"))
-    known["endpoint"]["url"] = f"http://{HOST}:80"
+    # The time-outs of a stage on AWS: the promises are about those.
+    known["endpoint"] |= {
+        "url": f"http://{HOST}:80",
+        "connect_timeout_seconds": 1,
+        "read_timeout_seconds": 3,
+    }
     day.embedded.renew("VerifyKyc", KYC=json.dumps(known), PYTHON=str(python), DAY_NAMES=str(day.names))

@@ -42,17 +42,19 @@ class Plan:
 
 
 def of_settings(settings: Settings) -> Plan:
+    bank = getattr(settings, "payouts", None)
+    webhooks = ["BankEvents"] if bank and bank.debtor is None else []
     return Plan(
         stack=settings.stack_name,
         name=settings.stack_name,
-        reserved=settings.concurrency.reserved,
+        reserved=settings.concurrency.reserved + sum(settings.concurrency.of(one) or 0 for one in webhooks),
         powertools_layer=settings.powertools_layer,
         exponents=settings.exponents,
         definitions=tuple(
             Definition(machine=machine, text=render_definition(name, settings), kind=kind, start=start)
             for machine, name, kind, start in (
                 *MACHINES,
-                *([PAY_OUT] if getattr(settings, "payouts", None) else ()),
+                *([PAY_OUT] if bank else ()),
             )
         ),
     )

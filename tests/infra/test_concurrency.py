@@ -5,7 +5,6 @@ import pytest
 from infra.concurrency import REVERSING, SELDOM, UNRESERVED_MIN, WAITING, WEBHOOKS_OF_ROOMS, Concurrency
 from infra.config import STAGES
 from tests.infra.stack import FUNCTIONS, definition, each_stage, properties
-from tests.world.rooms import is_gone
 
 ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
 """Functions that end payments, or have them ended."""
@@ -28,9 +27,9 @@ ENDING = (*REVERSING, *SELDOM, "RecoverStalled")
         # CloudFormation would refuse the first function that takes too much, half way through.
         (
             {"account": 10, "webhook": 1},
-            r"concurrency\.account: must be at least 101, as the stage reserves 1, and Lambda keeps 100",
+            r"concurrency\.account: must be at least 103, as the stage may reserve 3, and Lambda keeps 100",
         ),
-        ({"account": 519, "reversals": 50, "recovery": 20, "kyc": 200, "webhook": 20}, "at least 520"),
+        ({"account": 559, "reversals": 50, "recovery": 20, "kyc": 200, "webhook": 20}, "at least 560"),
         ({"account": 201, "waiting": 51}, "at least 202"),
     ],
 )
@@ -46,7 +45,7 @@ def test_concurrency_that_the_account_allows_is_accepted(good: dict[str, Any]) -
     found = Concurrency(**good)
 
     assert found.reserved == sum(found.by_function.values())
-    assert not found.reserved or found.account >= found.account_min == found.reserved + UNRESERVED_MIN
+    assert not found.reserved or found.account >= found.account_min >= found.reserved + UNRESERVED_MIN
 
 
 def test_rarely_called_reversal_functions_get_a_tenth_of_the_concurrency() -> None:
@@ -92,5 +91,6 @@ def test_the_template_reserves_the_concurrency_in_the_settings(stage: str) -> No
         if "ReservedConcurrentExecutions" in function
     }
 
-    assert reserved == {name: wanted[name] for name in wanted if not is_gone(name)}
+    found = properties(stage, "Lambda::Function")
+    assert reserved == {name: share for name, share in wanted.items() if name in found}
     assert bool(reserved) == (stage == "prod")

@@ -143,7 +143,7 @@ REFUSED: list[tuple[Changes, str]] = [
     # Cut off, the function would not count the failure, and the circuit would never open.
     *each(
         "kyc",
-        "both timeouts must leave 3 s of function_timeout_seconds for the rest$",
+        "both timeouts must leave 3 s of the function's timeout for the rest$",
         *(
             KycSettings(connect_timeout_seconds=connect, read_timeout_seconds=read)
             for connect, read in ((1, 5), (3, 3), (5, 1), (1, 8))

@@ -20,6 +20,7 @@ from infra.preflight.definitions import filled
 from infra.preflight.finding import Account, Finding, Verdict
 from infra.preflight.plan import of_settings, of_template
 from infra.preflight.stack import changed
+from tests.infra.payouts.stage import BY_FILES, ON
 from tests.infra.stack import context, definition, each_stage_on_aws, properties
 
 PROD = settings_of(
@@ -31,6 +32,7 @@ PROD = settings_of(
     }
 )
 PLAN, WANTED = of_settings(PROD), PROD.concurrency
+QUOTA_MIN = PLAN.reserved + UNRESERVED_MIN
 STACK = PROD.stack_name
 SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:KycCredentials-abcdef"
 TOPIC = f"arn:aws:sns:eu-west-1:123456789012:{STACK}-PagerNow"
@@ -179,9 +181,8 @@ LACKING: dict[str, tuple[str, dict[str, Answer], str]] = {
     "no layer": ("layer", {f"GetParameter:{LAYER}": "ParameterNotFound"}, f"has no parameter {LAYER}"),
     "a small quota": (
         "concurrency",
-        {"GetAccountSettings": quota(WANTED.account_min - 1)},
-        f"needs a quota of {WANTED.account_min} concurrent executions, and the account has"
-        f" {WANTED.account_min - 1}",
+        {"GetAccountSettings": quota(QUOTA_MIN - 1)},
+        f"needs a quota of {QUOTA_MIN} concurrent executions, and the account has {QUOTA_MIN - 1}",
     ),
     "a quota that others have reserved": (
         "concurrency",
@@ -275,9 +276,13 @@ def test_preflight_judges_the_machine_definitions_of_the_template(stage: str) ->
         assert "${" not in json.dumps(judged)
 
 
-@pytest.mark.parametrize("layer", [None, "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"])
-def test_preflight_reads_the_same_plan_from_settings_or_template(layer: str | None) -> None:
-    settings = replace(PROD, powertools_layer=layer)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"powertools_layer": "arn:aws:lambda:eu-west-1:123456789012:layer:Powertools:9"}, ON, BY_FILES],
+    ids=["prod", "with a layer", "a bank by events", "a bank by files"],
+)
+def test_preflight_reads_the_same_plan_from_settings_or_template(changes: dict[str, Any]) -> None:
+    settings = replace(PROD, **changes)
     app = Stack(App(), "Payments")
     SettlementSaga(app, "Saga", settings=settings)
 

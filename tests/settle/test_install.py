@@ -69,7 +69,6 @@ def test_an_interrupted_installation_stops_all_its_processes(ending: signal.Sign
         started = psutil.Process(process.pid)
         while len(children := started.children(recursive=True)) < 2:
             time.sleep(0.05)
-        time.sleep(0.5)  # then it has noted its child
         process.send_signal(ending)
         out, _ = process.communicate(timeout=install.STOP_SECONDS_MAX * 3)
 

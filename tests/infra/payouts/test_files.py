@@ -10,6 +10,7 @@ from cdk_nag import AwsSolutionsChecks, PCIDSS321Checks
 from infra import payouts, payouts_config
 from infra.config import STAGES, embedded, prod, settings_of
 from infra.payouts_config import NOT_NAMED, Debtor
+from infra.payruns import PayRunSettings
 from infra.teardown import BUCKETS
 from settlement.payouts import over_files
 from settlement.payouts.iban import is_iban
@@ -76,7 +77,9 @@ def test_only_follow_payouts_reaches_files_and_it_never_overwrites_one() -> None
     assert (f"{over_files.PREFIX}*", f"{over_files.ANSWERS}*") == (payouts.FILES, payouts.ANSWERS)
 
 
-@pytest.mark.parametrize("on", [ON, BY_FILES], ids=["by events", "by files"])
+@pytest.mark.parametrize(
+    "on", [ON | {"pay_runs": PayRunSettings()}, BY_FILES], ids=["with pay runs", "by files"]
+)
 def test_teardown_empties_each_bucket_of_a_stage(on: dict[str, Any]) -> None:
     found = readable(changed_template("prod", **on))
     named = {one["Value"] for name, one in found["Outputs"].items() if name in BUCKETS}
