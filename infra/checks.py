@@ -129,9 +129,8 @@ class Checks(Construct):
         folder = str(_bundle(declared, settings))
         code = assets.Asset(self, "Code", path=folder)
         _replace_code(verify, code)
-        if (
-            code.asset_path != folder
-        ):  # staged; with `cdk synth --no-staging`, the template refers to the folder
+        # With `cdk synth --no-staging`, the template refers to the folder.
+        if code.asset_path != folder:
             shutil.rmtree(folder)
         verify.add_environment("CHECKS", self._described(declared))
         names = json.dumps([one.name for one in declared if not one.check.retired])

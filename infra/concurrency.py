@@ -71,5 +71,5 @@ class Concurrency:
 
     @property
     def account_min(self) -> int:
-        """Counts the webhooks of rooms, which a stage may lack."""
+        """Minimum quota. It counts the webhooks of rooms, too."""
         return self.reserved + len(WEBHOOKS_OF_ROOMS) * (self.webhook or 0) + UNRESERVED_MIN

@@ -100,7 +100,7 @@ class Journal(Construct):
         if not settings.is_embedded:  # the embedded AWS lacks this condition
             self._refuse("s3:PutObject", conditions={"Null": {"s3:if-none-match": "true"}})
         if settings.keeps_data:
-            # Even by administrators. A change of the bucket's policy lifts the refusal; lock and seals stay.
+            # Administrators, too, must change the bucket's policy first. The lock and the seals stay.
             self._refuse("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:BypassGovernanceRetention")
         batches = Batches(
             filters=SEALED,

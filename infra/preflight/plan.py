@@ -43,11 +43,11 @@ class Plan:
 
 def of_settings(settings: Settings) -> Plan:
     bank = getattr(settings, "payouts", None)
-    webhooks = ["BankEvents"] if bank and bank.debtor is None else []
+    of_webhook = settings.concurrency.of("BankEvents") if bank and bank.debtor is None else None
     return Plan(
         stack=settings.stack_name,
         name=settings.stack_name,
-        reserved=settings.concurrency.reserved + sum(settings.concurrency.of(one) or 0 for one in webhooks),
+        reserved=settings.concurrency.reserved + (of_webhook or 0),
         powertools_layer=settings.powertools_layer,
         exponents=settings.exponents,
         definitions=tuple(

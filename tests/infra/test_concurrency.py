@@ -39,13 +39,23 @@ def test_impossible_concurrency_is_refused_naming_the_field(bad: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    "good", [{"account": 10}, {"account": 101, "kyc": 1}, {"recovery": 10}, {"reversals": 1}, {}]
+    "good",
+    [
+        {"account": 10},
+        {"account": 101, "kyc": 1},
+        {"account": 103, "webhook": 1},
+        {"recovery": 10},
+        {"reversals": 1},
+        {},
+    ],
 )
 def test_concurrency_that_the_account_allows_is_accepted(good: dict[str, Any]) -> None:
     found = Concurrency(**good)
 
     assert found.reserved == sum(found.by_function.values())
-    assert not found.reserved or found.account >= found.account_min >= found.reserved + UNRESERVED_MIN
+    of_rooms = len(WEBHOOKS_OF_ROOMS) * (found.webhook or 0)
+    assert found.account_min == found.reserved + of_rooms + UNRESERVED_MIN
+    assert not found.reserved or found.account >= found.account_min
 
 
 def test_rarely_called_reversal_functions_get_a_tenth_of_the_concurrency() -> None:

@@ -17,6 +17,7 @@ PAGES = [
 """A bucket's versions, by page: an object with a delete marker, and another object."""
 
 LOCKED = "journal"
+FULL = {LOCKED: PAGES, "statements": PAGES}
 
 
 class Aws:
@@ -34,7 +35,7 @@ class Aws:
         }
         self.late_objects = late_objects
         self.refuses = refuses
-        self.pages: dict[str, list[dict[str, Any]]] = {LOCKED: PAGES, "statements": PAGES}
+        self.pages: dict[str, list[dict[str, Any]]] = dict(FULL)
         self.deletions = 0
 
     def describe_stacks(self, **call: Any) -> Any:
@@ -109,7 +110,7 @@ def test_teardown_refuses_every_stage_that_is_not_personal(stage: str) -> None:
     with pytest.raises(Refused, match="stage: "):
         torn_down(aws, stage)
 
-    assert (aws.deletions, aws.pages[LOCKED]) == (0, PAGES)
+    assert (aws.deletions, aws.pages) == (0, FULL)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_teardown_reports_what_it_could_not_delete(aws: Aws, told: str, deletion
         torn_down(aws)
 
     assert aws.deletions == deletions
-    assert deletions or aws.pages[LOCKED] == PAGES
+    assert deletions or aws.pages == FULL
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_healthy_stage_passes_and_the_report_names_unproven_checks(own: Embedd
     assert all("closed_at" in row for row in accounts)
     (figures,) = report["load"]
     assert (figures["rate"], figures["ends"], figures["settled_in_the_end"]) == (2, {"SETTLED": 20}, 20)
-    assert 0 < figures["writes_sent"] <= 100  # the embedded AWS loses lines of a busy function's log
+    assert 50 < figures["writes_sent"] <= 100  # the embedded AWS loses lines of a busy function's log
     assert figures["conflict_share"] == 0
     assert 0 < figures["p50_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
     assert "| rate | reached |" in text

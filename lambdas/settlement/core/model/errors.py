@@ -282,7 +282,7 @@ class QueueUnavailable(SettlementError):
 
 
 class StartUnavailable(SettlementError):
-    """Starting or resuming an execution got no answer or was refused. What was written before stays.
+    """Starting or resuming an execution got no answer or was refused. Earlier writes stay.
 
     `is_throttled`: an account quota refused the call. The call had no effect, and a later try may succeed.
     """
